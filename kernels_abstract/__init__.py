@@ -1,0 +1,1 @@
+"""Kernels as programs: the kernel language, its library, and the PTX front end."""

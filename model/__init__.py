@@ -1,0 +1,1 @@
+"""The memory-ordering model: instructions, rules, readings and the engines that judge a program."""

@@ -1,0 +1,168 @@
+"""What a front end produces: agents that execute instructions on declared objects.
+
+A `Program` is concrete: parameters have values, loops are unrolled, one `Agent` stands for one
+warp (or one thread, or one elected thread) of one CTA. Front ends build it, engines read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .instructions import Instruction
+
+
+class InputError(Exception):
+    """A mistake in the user's input: what, where, and what to do. Never a traceback.
+
+    `where` reads `file:line:column` (or less, when less is known).
+    """
+
+    def __init__(self, message: str, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.where = where
+
+
+class BudgetExceeded(Exception):
+    """The input was understood, but a bound stopped the answer: the verdict is `unknown`."""
+
+
+class Space(Enum):
+    """State spaces that hold data (PTX ISA §5.1, and tensor memory, §9.7.18)."""
+
+    SHARED = "shared"
+    GLOBAL = "global"
+    TMEM = "tmem"
+
+
+@dataclass(frozen=True)
+class Region:
+    """The bytes one access touches: a rectangle in one memory.
+
+    Shared and global memory have one row and columns in bytes; tensor memory has 128 lanes
+    (rows) and 512 columns of 32 bits. `cta` owns the memory (-1 for global memory).
+    """
+
+    space: Space
+    cta: int
+    columns: tuple[int, int]
+    rows: tuple[int, int] = (0, 1)
+    array: str = ""
+    index: int | None = None
+    exclusive: bool = False
+    """Each lane of the warp touches its own part, so lanes of one warp do not conflict."""
+
+    @property
+    def label(self) -> str:
+        return self.array if self.index is None else f"{self.array}[{self.index}]"
+
+    def overlaps(self, other: Region) -> bool:
+        return (
+            self.space is other.space
+            and self.cta == other.cta
+            and self.columns[0] < other.columns[1]
+            and other.columns[0] < self.columns[1]
+            and self.rows[0] < other.rows[1]
+            and other.rows[0] < self.rows[1]
+        )
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """One mbarrier object in the shared memory of `cta` (PTX ISA §9.7.15.16).
+
+    `count` is the expected arrival count of a phase, or None until `mbarrier.init` sets it.
+    """
+
+    name: str
+    index: int | None
+    cta: int
+    count: int | None
+    region: Region | None = None
+    """The bytes of the object, when a front end knows them (initialisation is then an access)."""
+
+    @property
+    def label(self) -> str:
+        return self.name if self.index is None else f"{self.name}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a step comes from, for people: a line of the kernel, its column, its text."""
+
+    line: int = 0
+    column: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One data-dependent branch, taken once: `site` names it, `instance` counts its executions."""
+
+    site: str
+    instance: int
+
+
+@dataclass
+class Step:
+    """One dynamic instruction of one agent.
+
+    `tile` labels the iteration for people; `guard` lists the branch outcomes under which the
+    step is executed (empty: always); `position` orders the steps of the agents that share a warp
+    (equal positions are one warp-wide instruction), and is the index in the agent when unset.
+    """
+
+    instruction: Instruction
+    source: Source = Source()
+    tile: int | None = None
+    guard: frozenset[tuple[Choice, bool]] = frozenset()
+    position: int = -1
+
+
+@dataclass
+class Agent:
+    """One strand of control: a warp whose lanes do the same, or fewer lanes of a warp.
+
+    `lanes` is how many threads it stands for (arrivals and named barriers count threads).
+    `thread` is the first thread's index in the CTA.
+    """
+
+    name: str
+    cta: int
+    warp: int
+    lanes: int
+    steps: list[Step] = field(default_factory=list)
+    thread: int = 0
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.cta}.{self.thread}"
+
+
+@dataclass
+class Program:
+    """A concrete kernel: what runs, on which objects, and what the front end assumed.
+
+    `arrays` maps an array's name to all regions it covers (every element, every CTA).
+    `lines` is the kernel's text, for views; `bounds` and `notes` are what was cut or assumed.
+    """
+
+    name: str
+    parameters: dict[str, object]
+    agents: list[Agent]
+    arrays: dict[str, list[Region]]
+    barriers: list[Barrier]
+    clusters: int = 1
+    path: str = ""
+    lines: list[str] = field(default_factory=list)
+    bounds: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def steps(self) -> Iterator[tuple[Agent, Step]]:
+        for agent in self.agents:
+            for step in agent.steps:
+                yield agent, step

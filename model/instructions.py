@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import cached_property
 from typing import ClassVar
 
 from .program import Barrier, Region, Space
@@ -119,7 +120,7 @@ class Instruction:
     collective: ClassVar[bool] = False
     """`.sync.aligned`: executed by the warp as a whole (PTX ISA §9.7.18.8)."""
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return ()
 
@@ -155,7 +156,7 @@ class Load(Instruction):
     scope: Scope = Scope.CTA
     mnemonic = "ld"
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         strong = None if self.sem is Sem.WEAK else self.scope
         return (Access(Role.READ, self.region, Proxy.GENERIC, "source", strong),)
@@ -179,7 +180,7 @@ class Store(Instruction):
     value: str | None = None
     mnemonic = "st"
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         strong = None if self.sem is Sem.WEAK else self.scope
         return (Access(Role.WRITE, self.region, Proxy.GENERIC, "destination", strong),)
@@ -200,7 +201,7 @@ class Atomic(Instruction):
     scope: Scope = Scope.GPU
     mnemonic = "atom"
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return (Access(Role.ATOMIC, self.region, Proxy.GENERIC, "destination", self.scope),)
 
@@ -294,7 +295,7 @@ class Compute(Instruction):
 class MbarrierInstruction(Instruction):
     barrier: Barrier
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         if self.barrier.region is None:
             return ()
@@ -310,7 +311,7 @@ class MbarrierInit(MbarrierInstruction):
     count: int = 1
     mnemonic = "mbarrier.init"
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         if self.barrier.region is None:
             return ()
@@ -321,7 +322,7 @@ class MbarrierInit(MbarrierInstruction):
 class MbarrierInval(MbarrierInstruction):
     mnemonic = "mbarrier.inval"
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         if self.barrier.region is None:
             return ()
@@ -430,7 +431,7 @@ class CpAsync(Instruction):
     mnemonic = "cp.async"
     pool = Pool.CP_ASYNC
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         write = Access(Role.WRITE, self.destination, Proxy.GENERIC, "destination")
         if self.source is None:
@@ -490,7 +491,7 @@ class BulkCopy(Instruction):
     mnemonic = "cp.async.bulk.tensor"
     pool = Pool.BULK
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         writes = [Access(Role.WRITE, r, Proxy.ASYNC, "destination") for r in self.destinations]
         reads = [Access(Role.READ, r, Proxy.ASYNC, "source") for r in self.sources]
@@ -536,7 +537,7 @@ class Tcgen05Alloc(Instruction):
     mnemonic = "tcgen05.alloc"
     collective = True
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         alloc = Access(Role.ALLOC, self.columns, Proxy.TMEM, "columns")
         if self.address is None:
@@ -550,7 +551,7 @@ class Tcgen05Dealloc(Instruction):
     mnemonic = "tcgen05.dealloc"
     collective = True
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return (Access(Role.FREE, self.columns, Proxy.TMEM, "columns"),)
 
@@ -563,7 +564,7 @@ class Tcgen05Ld(Instruction):
     pool = Pool.TCGEN05_LD
     collective = True
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return (Access(Role.READ, self.region, Proxy.TMEM, "source"),)
 
@@ -580,7 +581,7 @@ class Tcgen05St(Instruction):
     pool = Pool.TCGEN05_ST
     collective = True
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return (Access(Role.WRITE, self.region, Proxy.TMEM, "destination"),)
 
@@ -600,7 +601,7 @@ class Tcgen05Cp(Instruction):
     mnemonic = "tcgen05.cp"
     pool = Pool.TCGEN05_MMA
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         write = Access(Role.WRITE, self.destination, Proxy.TMEM, "destination")
         if self.source is None:
@@ -626,7 +627,7 @@ class Tcgen05Mma(Instruction):
     mnemonic = "tcgen05.mma"
     pool = Pool.TCGEN05_MMA
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         found = []
         for region in self.a:

@@ -60,6 +60,9 @@ class Reading:
     def since(self, version: str) -> bool:
         return ISA_VERSIONS.index(self.isa) >= ISA_VERSIONS.index(version)
 
+    def until(self, version: str) -> bool:
+        return ISA_VERSIONS.index(self.isa) <= ISA_VERSIONS.index(version)
+
     def at(self, isa: str) -> Reading:
         """Errors: InputError for a version the model does not know."""
         if isa not in ISA_VERSIONS:

@@ -1,0 +1,293 @@
+"""The causality engine: one pass over the event graph gives what is ordered in every schedule.
+
+For each access it computes the set of accesses that come before it, and of those only the ones
+whose order survives the proxies, scopes and pipes involved. Sets are bit sets, so the pass is
+linear in the events. A path for one pair is found again, on demand, as evidence.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import instructions as ins
+from .composition import ALL_CTAS, ROWS, Composition, Context, Label, Mode, Row, State, Which
+from .graph import AccessEvent, Graph, Injection
+from .instructions import Proxy, Scope
+from .pipes import accumulator
+from . import instructions as ins
+from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE
+
+Bits = dict[State, int]
+
+
+@dataclass(frozen=True)
+class Before:
+    """The accesses before one access: surely; only with a doubt (notes, by reason); and as
+    execution, were it not for a missing proxy fence."""
+
+    surely: int
+    doubtful: tuple[tuple[str, int], ...]
+    execution: int
+
+
+class Hop(NamedTuple):
+    """One step of a path: at `node` the access is known as `state`, by `rule`."""
+
+    node: int
+    state: State
+    rule: str
+
+
+@dataclass(frozen=True)
+class Path:
+    """A chain of hops from an access to another; `last` is the rule of the final step."""
+
+    hops: tuple[Hop, ...]
+    last: str
+
+
+class Causality:
+    """Order between all accesses of a graph, by the rule and composition tables."""
+
+    def __init__(self, graph: Graph, rows: tuple[Row, ...] = ROWS) -> None:
+        self.graph = graph
+        self.context = Context(graph.reading, graph.table)
+        self.composition = Composition(self.context, rows)
+        self.by_proxy = {proxy: 0 for proxy in Proxy}
+        self.by_cta: dict[int, int] = {}
+        for event in graph.accesses:
+            self.by_proxy[event.access.proxy] |= 1 << event.number
+            self.by_cta[event.cta] = self.by_cta.get(event.cta, 0) | 1 << event.number
+        self.masks = {
+            Which.ALL: -1,
+            Which.TMEM: graph.tmem,
+            Which.OTHER: ~graph.tmem,
+        }
+        self.known: dict[int, Bits] = {}
+        self._pass()
+
+    # --- the pass ---------------------------------------------------------------------------------
+
+    def _pass(self) -> None:
+        nodes = self.graph.nodes
+        last_use = [0] * len(nodes)
+        for number, node in enumerate(nodes):
+            for source, _ in node.preds:
+                last_use[source] = number
+        wanted = {event.begin for event in self.graph.accesses}
+        live: list[Bits | None] = [None] * len(nodes)
+        for number, node in enumerate(nodes):
+            live[number] = bits = self._at(number, live)
+            if number in wanted:
+                self.known[number] = bits
+            for source, _ in node.preds:
+                if last_use[source] == number:
+                    live[source] = None
+
+    def _at(self, number: int, live: list[Bits | None]) -> Bits:
+        node = self.graph.nodes[number]
+        here: Bits = {}
+        for source, label in node.preds:
+            known = live[source]
+            if known:
+                for state, bits in known.items():
+                    for after, which in self.composition.follow(label, state):
+                        kept = bits & self.masks[which]
+                        if kept:
+                            here[after] = here.get(after, 0) | kept
+        for injection in node.injections:
+            here[injection.state] = here.get(injection.state, 0) | injection.bits
+        for label, mask in node.effects:
+            here = self._effect(here, label, mask)
+        return here
+
+    def _effect(self, known: Bits, label: Label, mask: int) -> Bits:
+        """A fence changes how the accesses of `mask` are known; the others stay as they are."""
+        result: Bits = {}
+        for state, bits in known.items():
+            rest = bits
+            for after, which in self.composition.follow(label, state):
+                moved = bits & mask & self.masks[which]
+                rest &= ~moved
+                if moved:
+                    result[after] = result.get(after, 0) | moved
+            if rest:
+                result[state] = result.get(state, 0) | rest
+        return result
+
+    # --- what comes before an access -----------------------------------------------------------------
+
+    def before(self, event: AccessEvent) -> Before:
+        surely, execution = 0, 0
+        doubts: dict[str, int] = {}
+        for state, bits in self._arriving(event):
+            ordered = self._in_time(state, bits, event)
+            if not ordered:
+                continue
+            execution |= ordered
+            crossed, doubtful = self._across_proxies(state, ordered, event)
+            if state.note:
+                doubts[state.note] = doubts.get(state.note, 0) | crossed
+            else:
+                surely |= crossed
+            for reason, some in doubtful:
+                doubts[reason] = doubts.get(reason, 0) | some
+        return Before(surely, tuple(sorted(doubts.items())), execution)
+
+    def _arriving(self, event: AccessEvent) -> list[tuple[State, int]]:
+        arriving = list(self.known.get(event.begin, {}).items())
+        arriving += [(f.state, f.bits) for f in self.graph.finals.get(event.number, ())]
+        return arriving
+
+    def _in_time(self, state: State, bits: int, event: AccessEvent) -> int:
+        """Ordered as execution: performed, visible here, or pipelined with this access."""
+        if state.mode not in (Mode.HELD, Mode.ARMED):
+            return 0
+        if state.piped:
+            bits &= self._pipelined(event)
+        if state.visible <= Scope.CTA and not self.context.has("cta-spans-cluster"):
+            bits &= self.graph.reads | self.by_cta.get(event.cta, 0)
+        return bits
+
+    def _pipelined(self, event: AccessEvent) -> int:
+        """Accesses of any thread that pair with this one by the list of ISA ≤ 9.3."""
+        here = self.graph.step(event.where).instruction
+        if not isinstance(here, ins.Tcgen05Mma) or event.access.proxy is not Proxy.TMEM:
+            return 0
+        bits = 0
+        for other in self.graph.accesses[: event.number]:
+            there = self.graph.step(other.where).instruction
+            if isinstance(there, ins.Tcgen05Cp):
+                paired = there.cta_group == here.cta_group
+            elif isinstance(there, ins.Tcgen05Mma):
+                paired = accumulator(there, self.graph.reading) == accumulator(
+                    here, self.graph.reading
+                )
+            else:
+                paired = False
+            bits |= paired << other.number
+        return bits
+
+    def _across_proxies(
+        self, state: State, bits: int, event: AccessEvent
+    ) -> tuple[int, list[tuple[str, int]]]:
+        """Of `bits`, those whose order crosses to this access's proxy: surely, and with a doubt."""
+        here = event.access.proxy
+        same = bits & self.by_proxy[here]
+        if here is Proxy.ASYNC and not self.context.reading.holds(FENCE_ANYWHERE):
+            same &= self.by_cta.get(event.cta, 0)  # same proxy, same thread block (§8.9.5)
+        crossing = bits & ~same
+        if here is Proxy.TMEM or not crossing:
+            return bits, []
+        tmem = crossing & self.by_proxy[Proxy.TMEM]
+        surely, crossing = same | tmem, crossing & ~tmem
+        if self._fenced(state, event):
+            return surely | crossing, []
+        doubtful = []
+        for rule, kind, reason in (
+            ("war-without-proxy-fence", Proxy.GENERIC, WAR_NO_FENCE),
+            ("async-read-done", Proxy.ASYNC, ASYNC_READ_DONE),
+        ):
+            free = crossing & self.by_proxy[kind] & self.graph.reads
+            if not free or kind is here or not self.context.has(rule):
+                continue
+            if reason in self.context.reading.noted:
+                doubtful.append((f"needs the assumption {reason}", free))
+            else:
+                surely |= free
+        return surely, doubtful
+
+    def _fenced(self, state: State, event: AccessEvent) -> bool:
+        if ALL_CTAS in state.fenced:
+            return True
+        if self.context.reading.holds(FENCE_ANYWHERE):
+            return bool(state.fenced)
+        return event.cta in state.fenced
+
+    # --- the path of one pair ---------------------------------------------------------------------------
+
+    def path(self, first: AccessEvent, second: AccessEvent) -> Path | None:
+        """A shortest chain of rules from `first` to `second`, or None when there is none."""
+        bit = 1 << first.number
+        for final in self.graph.finals.get(second.number, ()):
+            if final.bits & bit and self._accepts(final.state, bit, second):
+                return Path((), final.rule)
+        return self._search(first, second, bit)
+
+    def _accepts(self, state: State, bit: int, event: AccessEvent) -> bool:
+        ordered = self._in_time(state, bit, event)
+        if not ordered:
+            return False
+        crossed, doubtful = self._across_proxies(state, ordered, event)
+        return bool(crossed or doubtful)
+
+    def _search(self, first: AccessEvent, second: AccessEvent, bit: int) -> Path | None:
+        successors = self._successors()
+        came: dict[tuple[int, State], tuple[tuple[int, State] | None, str]] = {}
+        queue: deque[tuple[int, State]] = deque()
+        for number, injection in self._starts(bit, second.begin):
+            for state in self._through_effects(number, injection.state, bit):
+                if (number, state) not in came:
+                    came[number, state] = (None, injection.rule)
+                    queue.append((number, state))
+        while queue:
+            number, state = queue.popleft()
+            if number == second.begin and self._accepts(state, bit, second):
+                return self._unwind(came, (number, state))
+            for target, label in successors.get(number, ()):
+                if target > second.begin:
+                    continue
+                for after, which in self.composition.follow(label, state):
+                    if not bit & self.masks[which]:
+                        continue
+                    for final in self._through_effects(target, after, bit):
+                        if (target, final) not in came:
+                            came[target, final] = ((number, state), label.rule)
+                            queue.append((target, final))
+        return None
+
+    def _starts(self, bit: int, limit: int) -> list[tuple[int, Injection]]:
+        return [
+            (number, injection)
+            for number, injection in self._injections()
+            if injection.bits & bit and number <= limit
+        ]
+
+    def _injections(self) -> list[tuple[int, Injection]]:
+        if not hasattr(self, "_injection_list"):
+            self._injection_list = [
+                (number, injection)
+                for number, node in enumerate(self.graph.nodes)
+                for injection in node.injections
+            ]
+        return self._injection_list
+
+    def _successors(self) -> dict[int, list[tuple[int, Label]]]:
+        if not hasattr(self, "_successor_map"):
+            self._successor_map: dict[int, list[tuple[int, Label]]] = {}
+            for number, node in enumerate(self.graph.nodes):
+                for source, label in node.preds:
+                    self._successor_map.setdefault(source, []).append((number, label))
+        return self._successor_map
+
+    def _through_effects(self, number: int, state: State, bit: int) -> list[State]:
+        states: Bits = {state: bit}
+        for label, mask in self.graph.nodes[number].effects:
+            states = self._effect(states, label, mask)
+        return list(states)
+
+    def _unwind(
+        self,
+        came: dict[tuple[int, State], tuple[tuple[int, State] | None, str]],
+        end: tuple[int, State],
+    ) -> Path:
+        hops: list[Hop] = []
+        at: tuple[int, State] | None = end
+        while at is not None:
+            previous, rule = came[at]
+            hops.append(Hop(at[0], at[1], rule))
+            at = previous
+        hops.reverse()
+        return Path(tuple(hops), "")

@@ -1,0 +1,309 @@
+"""How order composes along a path: the second table.
+
+Order is not plain reachability. We follow one access: it is *pending* until a COVER rule completes
+it; from then on it is *performed*, and each edge of the event graph either carries it on or drops
+it. What is carried is a `State`: how the access is known at an event. The rows below say which
+edge turns which state into which. The engines and the path search all read these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from .instructions import Scope, Sem
+from .readings import Reading
+from .rules import RuleTable
+
+
+class Mode(Enum):
+    """HELD: performed and known to the thread. ARMED: also behind a fence that lets it ride a
+    relaxed arrive. FLIGHT: on its way through a barrier. SEEN: observed by a relaxed wait only."""
+
+    HELD = "held"
+    ARMED = "armed"
+    FLIGHT = "flight"
+    SEEN = "seen"
+
+
+class Origin(Enum):
+    """Who published it: a thread's arrive, an operation's own completion, or an earlier access
+    that rides on an asynchronous operation."""
+
+    THREAD = "thread"
+    OWN = "own"
+    RIDER = "rider"
+
+
+ALL_CTAS = -1
+
+
+class State(NamedTuple):
+    """How one access is known at an event.
+
+    `scope` and `cta` are the publisher's (FLIGHT, SEEN) or the fence's (ARMED); `visible` is the
+    scope a write has been performed in; `fenced` the CTAs whose proxy fences lie on the path
+    (ALL_CTAS: an implicit fence); `piped` marks pipelined-before, which is not performed;
+    `note` names a doubt that turns an error into a note.
+    """
+
+    mode: Mode = Mode.HELD
+    origin: Origin = Origin.THREAD
+    scope: Scope = Scope.THREAD
+    cta: int = 0
+    visible: Scope = Scope.SYS
+    fenced: frozenset[int] = frozenset()
+    piped: bool = False
+    note: str = ""
+
+
+class Edge(Enum):
+    """Kinds of edges, and of effects that an instruction has on what its thread knows."""
+
+    PO = "po"
+    ISSUE = "issue"  # execution only: an operation completes after its issue
+    BEGIN = "begin"  # from a bound to a later operation's accesses
+    RIDE = "ride"  # from an operation's beginning to its completion
+    ARRIVE = "arrive"
+    SIGNAL = "signal"
+    WAIT = "wait"
+    BAR_IN = "bar-in"
+    BAR_OUT = "bar-out"
+    CLUSTER_IN = "cluster-in"
+    CLUSTER_OUT = "cluster-out"
+    FENCE_RELEASE = "fence-release"
+    FENCE_ACQUIRE = "fence-acquire"
+    BEFORE_SYNC = "before-thread-sync"
+    AFTER_SYNC = "after-thread-sync"
+    PROXY_FENCE = "proxy-fence"
+
+
+@dataclass(frozen=True)
+class Label:
+    """An edge with what its instruction says: rule name, semantics, scope, CTA."""
+
+    edge: Edge
+    rule: str = "po"
+    sem: Sem = Sem.WEAK
+    scope: Scope = Scope.CTA
+    cta: int = 0
+
+
+class Which(Enum):
+    """Which accesses a row is about: those of tensor memory, the others, or all."""
+
+    ALL = "all"
+    TMEM = "tmem"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a row may ask besides the label and the state."""
+
+    reading: Reading
+    table: RuleTable
+
+    def has(self, rule: str) -> bool:
+        return self.table.has(rule, self.reading)
+
+    def inclusive(self, a: Scope, cta_a: int, b: Scope, cta_b: int) -> bool:
+        """Mutually inclusive scopes (PTX ISA §8.7): each names the other's thread."""
+        if cta_a == cta_b:
+            return a >= Scope.CTA and b >= Scope.CTA
+        if self.has("cta-spans-cluster"):
+            return True
+        return a >= Scope.CLUSTER and b >= Scope.CLUSTER
+
+
+Step = Callable[[State, Label, Context], State | None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the composition table: on `edge`, accesses of `which` in a `mode` go on as
+    `then` says (None: not carried)."""
+
+    name: str
+    edge: Edge
+    mode: Mode
+    then: Step
+    which: Which = Which.ALL
+
+
+def _same(state: State, label: Label, context: Context) -> State | None:
+    return state
+
+
+def _hold(state: State, visible: Scope | None = None) -> State:
+    return State(
+        visible=state.visible if visible is None else max(state.visible, visible),
+        fenced=state.fenced,
+        piped=state.piped,
+        note=state.note,
+    )
+
+
+def _ride(state: State, label: Label, context: Context) -> State | None:
+    if state.piped or not context.has("in-flight"):
+        return None
+    return _hold(state)._replace(origin=Origin.RIDER)
+
+
+def _fly(state: State, scope: Scope, cta: int) -> State:
+    return State(
+        Mode.FLIGHT, Origin.THREAD, scope, cta, max(state.visible, scope), state.fenced,
+        state.piped, state.note,
+    )  # fmt: skip
+
+
+def _arrive_held(state: State, label: Label, context: Context) -> State | None:
+    return _fly(state, label.scope, label.cta) if label.sem.releases else None
+
+
+def _arrive_held_tmem(state: State, label: Label, context: Context) -> State | None:
+    return _arrive_held(state, label, context) if context.has("completed-rides") else None
+
+
+def _arrive_armed(state: State, label: Label, context: Context) -> State | None:
+    scope = label.scope if label.sem.releases else min(label.scope, state.scope)
+    return _fly(state, scope, label.cta)
+
+
+def _signal(state: State, label: Label, context: Context) -> State | None:
+    if not context.has("async-arrive"):
+        return None
+    return state._replace(mode=Mode.FLIGHT, scope=Scope.CLUSTER, cta=label.cta)
+
+
+def _wait(state: State, label: Label, context: Context) -> State | None:
+    if not label.sem.acquires:
+        return state._replace(mode=Mode.SEEN)
+    own = state.origin is Origin.OWN and context.has("own-effects")
+    if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
+        return _hold(state)
+    return None
+
+
+def _bar_in(state: State, label: Label, context: Context) -> State | None:
+    return _fly(state, Scope.CTA, label.cta)
+
+
+def _bar_in_tmem(state: State, label: Label, context: Context) -> State | None:
+    return _bar_in(state, label, context) if context.has("completed-rides") else None
+
+
+def _bar_out(state: State, label: Label, context: Context) -> State | None:
+    return _hold(state)
+
+
+def _cluster_in(state: State, label: Label, context: Context) -> State | None:
+    return _fly(state, Scope.CLUSTER, label.cta) if label.sem.releases else None
+
+
+def _cluster_in_tmem(state: State, label: Label, context: Context) -> State | None:
+    return _cluster_in(state, label, context) if context.has("completed-rides") else None
+
+
+def _cluster_in_armed(state: State, label: Label, context: Context) -> State | None:
+    wide = label.sem.releases or state.scope >= Scope.CLUSTER
+    return _fly(state, Scope.CLUSTER, label.cta) if wide else None
+
+
+def _cluster_out(state: State, label: Label, context: Context) -> State | None:
+    return _hold(state) if label.sem.acquires else state._replace(mode=Mode.SEEN)
+
+
+def _arm(state: State, label: Label, context: Context) -> State | None:
+    return _hold(state)._replace(mode=Mode.ARMED, scope=max(state.scope, label.scope))
+
+
+def _arm_tmem(state: State, label: Label, context: Context) -> State | None:
+    return _arm(state, label, context) if context.has("completed-rides") else None
+
+
+def _before(state: State, label: Label, context: Context) -> State | None:
+    if not context.has("before_thread_sync"):
+        return None
+    return _hold(state)._replace(mode=Mode.ARMED, scope=Scope.SYS)
+
+
+def _acquire(state: State, label: Label, context: Context) -> State | None:
+    own = state.origin is Origin.OWN and context.has("own-effects")
+    if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
+        return _hold(state)
+    return None
+
+
+def _after(state: State, label: Label, context: Context) -> State | None:
+    return _hold(state) if context.has("after_thread_sync") else None
+
+
+def _fence_proxy(state: State, label: Label, context: Context) -> State | None:
+    if not context.has("proxy-fence"):
+        return None
+    return state._replace(fenced=state.fenced | {label.cta})
+
+
+M = Mode
+ROWS: tuple[Row, ...] = (
+    # program order keeps all that a thread knows
+    Row("po-held", Edge.PO, M.HELD, _same),
+    Row("po-armed", Edge.PO, M.ARMED, _same),
+    Row("po-seen", Edge.PO, M.SEEN, _same),
+    Row("begin-held", Edge.BEGIN, M.HELD, _same),
+    Row("begin-armed", Edge.BEGIN, M.ARMED, _same),
+    # an asynchronous operation's completion comes after what was performed when it began
+    Row("ride-held", Edge.RIDE, M.HELD, _ride),
+    Row("ride-armed", Edge.RIDE, M.ARMED, _ride),
+    # mbarrier
+    Row("arrive-held", Edge.ARRIVE, M.HELD, _arrive_held, Which.OTHER),
+    Row("arrive-held-tmem", Edge.ARRIVE, M.HELD, _arrive_held_tmem, Which.TMEM),
+    Row("arrive-armed", Edge.ARRIVE, M.ARMED, _arrive_armed),
+    Row("signal", Edge.SIGNAL, M.HELD, _signal),
+    Row("wait", Edge.WAIT, M.FLIGHT, _wait),
+    # execution barriers
+    Row("bar-in", Edge.BAR_IN, M.HELD, _bar_in, Which.OTHER),
+    Row("bar-in-tmem", Edge.BAR_IN, M.HELD, _bar_in_tmem, Which.TMEM),
+    Row("bar-in-armed", Edge.BAR_IN, M.ARMED, _bar_in),
+    Row("bar-out", Edge.BAR_OUT, M.FLIGHT, _bar_out),
+    Row("cluster-in", Edge.CLUSTER_IN, M.HELD, _cluster_in, Which.OTHER),
+    Row("cluster-in-tmem", Edge.CLUSTER_IN, M.HELD, _cluster_in_tmem, Which.TMEM),
+    Row("cluster-in-armed", Edge.CLUSTER_IN, M.ARMED, _cluster_in_armed),
+    Row("cluster-out", Edge.CLUSTER_OUT, M.FLIGHT, _cluster_out),
+    # fences
+    Row("fence-arms", Edge.FENCE_RELEASE, M.HELD, _arm, Which.OTHER),
+    Row("fence-arms-tmem", Edge.FENCE_RELEASE, M.HELD, _arm_tmem, Which.TMEM),
+    Row("fence-rearms", Edge.FENCE_RELEASE, M.ARMED, _arm),
+    Row("fence-acquires", Edge.FENCE_ACQUIRE, M.SEEN, _acquire),
+    Row("before-arms", Edge.BEFORE_SYNC, M.HELD, _before, Which.TMEM),
+    Row("after-acquires", Edge.AFTER_SYNC, M.SEEN, _after, Which.TMEM),
+    Row("proxy-fence", Edge.PROXY_FENCE, M.HELD, _fence_proxy),
+    Row("proxy-fence-armed", Edge.PROXY_FENCE, M.ARMED, _fence_proxy),
+)  # fmt: skip
+
+
+class Composition:
+    """The rows by edge and mode, with remembered results. Tests remove or replace rows."""
+
+    def __init__(self, context: Context, rows: Iterable[Row] = ROWS) -> None:
+        self.context = context
+        self.rows: dict[tuple[Edge, Mode], list[Row]] = {}
+        for row in rows:
+            self.rows.setdefault((row.edge, row.mode), []).append(row)
+        self._known: dict[tuple[Label, State], tuple[tuple[State, Which], ...]] = {}
+
+    def follow(self, label: Label, state: State) -> tuple[tuple[State, Which], ...]:
+        """Where `state` goes along an edge: new states, each for the accesses it is about."""
+        key = (label, state)
+        known = self._known.get(key)
+        if known is None:
+            found = []
+            for row in self.rows.get((label.edge, state.mode), ()):
+                after = row.then(state, label, self.context)
+                if after is not None:
+                    found.append((after, row.which))
+            known = self._known[key] = tuple(found)
+        return known

@@ -1,0 +1,155 @@
+"""Does the run stand for every schedule? Key condition of the causality engine, checked.
+
+Equal counts are not enough. By induction along the run, matching is the same in all schedules if
+
+- every arrival of phase k+1 comes after phase k completed, and every separate expect_tx of a phase
+  before one of its arrivals;
+- every wait that observed n completed phases is issued after the (n-1)-th completed (or it could
+  pass one lap early), and passes before the (n+1)-th completes (or it could miss its phase);
+- every thread enters generation g+1 of a named barrier after generation g completed.
+
+All "comes after" are paths in the event graph, made of edges that the induction has established.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import instructions as ins
+from .composition import Edge
+from .graph import Graph
+from .program import Barrier
+from .run import Where
+
+
+@dataclass(frozen=True)
+class Unstable:
+    """Where matching depends on the schedule: kind `lap` or `count`, and why."""
+
+    kind: str
+    where: Where
+    label: str
+    reason: str
+
+
+class Matching:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.run = graph.run
+        self.found: list[Unstable] = []
+        self.bit: dict[int, int] = {}
+        self.reach: list[int] = []
+
+    def check(self) -> list[Unstable]:
+        self._reach()
+        for barrier, phases in self.run.phases.items():
+            for number, arrivals in enumerate(phases):
+                self._arrivals(barrier, number, arrivals)
+            self._bytes(barrier, phases)
+        for where, seen in self.run.observed.items():
+            self._wait(where, seen)
+        self._named_barriers()
+        return self.found
+
+    def _reach(self) -> None:
+        """For every node, which phases, waits and expect_tx come before it as execution."""
+        waits = {self.graph.issue_of[where] for where in self.run.observed}
+        for number, node in enumerate(self.graph.nodes):
+            instruction = self.graph.step(node.where).instruction
+            expects = isinstance(instruction, ins.MbarrierArrive) and not instruction.count
+            mine = 0
+            if node.kind == "phase" or number in waits or (node.kind == "issue" and expects):
+                mine = self.bit[number] = 1 << len(self.bit)
+            for source, _ in node.preds:
+                mine |= self.reach[source]
+            self.reach.append(mine)
+
+    def _arrivals(self, barrier: Barrier, phase: int, arrivals: list[tuple[Where, int]]) -> None:
+        nodes = [(where, self._node_of(where, signal)) for where, signal in arrivals]
+        if phase:
+            before = self._phase_bit(barrier, phase - 1)
+            for where, node in nodes:
+                if not self.reach[node] & before:
+                    reason = f"may land in phase {phase - 1} instead of phase {phase}"
+                    self.found.append(Unstable("count", where, barrier.label, reason))
+                    break
+        for where, node in nodes:
+            instruction = self.graph.step(where).instruction
+            if not isinstance(instruction, ins.MbarrierArrive):
+                continue
+            if instruction.expect and not instruction.count:
+                bit = self.bit.get(node, 0)
+                if not any(self.reach[other] & bit for _, other in nodes if other != node):
+                    reason = f"expect_tx is not before an arrival of phase {phase}"
+                    self.found.append(Unstable("count", where, barrier.label, reason))
+
+    def _bytes(self, barrier: Barrier, phases: list[list[tuple[Where, int]]]) -> None:
+        """A last phase whose arrivals are all there but whose bytes do not add up."""
+        number = self.run.completed[barrier]
+        if number >= len(phases) or barrier.count is None:
+            return
+        arrived, tx, last = 0, 0, phases[number][0][0] if phases[number] else None
+        for where, signal in phases[number]:
+            instruction = self.graph.step(where).instruction
+            lanes = self.run.agent(where).lanes
+            if signal >= 0:
+                arrived += instruction.signals[signal].count
+                tx -= instruction.signals[signal].bytes
+            elif isinstance(instruction, ins.MbarrierArrive):
+                arrived += instruction.count * lanes
+                tx += instruction.expect - instruction.complete
+        if last is not None and arrived == barrier.count and tx != 0:
+            word = "more" if tx < 0 else "fewer"
+            reason = f"{word} bytes arrive than are expected in phase {number} (tx-count {tx})"
+            self.found.append(Unstable("count", last, barrier.label, reason))
+
+    def _node_of(self, where: Where, signal: int) -> int:
+        if signal < 0:
+            return self.graph.issue_of[where]
+        return self.graph.complete_of[where, signal]
+
+    def _phase_bit(self, barrier: Barrier, phase: int) -> int:
+        node = self.graph.phase_node.get((barrier, phase))
+        return 0 if node is None else self.bit[node]
+
+    def _wait(self, where: Where, seen: int) -> None:
+        instruction = self.graph.step(where).instruction
+        assert isinstance(instruction, ins.MbarrierTryWait)
+        barrier = instruction.barrier
+        node = self.graph.issue_of[where]
+        if seen >= 2:
+            issued = 0
+            for source, label in self.graph.nodes[node].preds:
+                if label.edge is Edge.PO:
+                    issued |= self.reach[source]
+            if not issued & self._phase_bit(barrier, seen - 2):
+                reason = f"may pass on phase {seen - 3} instead of phase {seen - 1}"
+                if seen == 2:
+                    reason = f"may pass on the fresh barrier instead of phase {seen - 1}"
+                self.found.append(Unstable("lap", where, barrier.label, reason))
+        later = self.graph.phase_node.get((barrier, seen))
+        if later is not None and not self.reach[later] & self.bit[node]:
+            target = f"phase {seen - 1}" if seen else "the fresh barrier"
+            reason = f"may miss {target}: phase {seen} can complete before it looks"
+            self.found.append(Unstable("lap", where, barrier.label, reason))
+
+    def _named_barriers(self) -> None:
+        for key, generations in self.run.generations.items():
+            if key[0] != "bar":
+                continue
+            for number in range(1, len(generations)):
+                join = self.graph.joins.get((key, number - 1))
+                for where in generations[number]:
+                    node = self.graph.issue_of.get(where)
+                    if node is None:
+                        continue
+                    before = 0 if join is None else self.bit[join]
+                    if not self.reach[node] & before:
+                        reason = f"may enter generation {number - 1} instead of {number}"
+                        self.found.append(Unstable("count", where, f"bar {key[2]}", reason))
+                        break
+
+
+def unstable(graph: Graph) -> list[Unstable]:
+    """Empty when one run stands for all schedules."""
+    return Matching(graph).check()

@@ -1,0 +1,83 @@
+"""Pipelined pairs of tcgen05 accesses (PTX ISA §9.7.18.6.2), by ISA version.
+
+Up to 9.3 the list names instructions; 9.4 names operands, within one warp, and adds ld and st.
+Pipelined-before is order inside the pipe, not completion: it may not feed anything else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from . import instructions as ins
+from .instructions import Role
+from .readings import Reading
+from .rules import RuleTable
+
+Accumulator = tuple[object, ...]
+
+
+def accumulator(mma: ins.Tcgen05Mma, reading: Reading) -> Accumulator:
+    """What must be equal for two mma to form a pair: address, shape, N and, since 9.2, kind."""
+    kind = mma.kind if reading.since("9.2") else ""
+    return (mma.d, mma.shape, mma.cta_group, kind)
+
+
+@dataclass
+class PipeTracker:
+    """Earlier accesses of one warp as bit sets, by what a later operation can pair with."""
+
+    reading: Reading
+    table: RuleTable
+    loads: int = 0
+    stores: int = 0
+    tmem_a: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    c_reads: dict[Accumulator, int] = field(default_factory=lambda: defaultdict(int))
+    d_writes: dict[Accumulator, int] = field(default_factory=lambda: defaultdict(int))
+    cp_writes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def sources(self, instruction: ins.Instruction, operand: str) -> tuple[int, str]:
+        """Earlier accesses that come before this operand in the pipe, and the rule's name."""
+        if isinstance(instruction, (ins.Tcgen05Ld, ins.Tcgen05St)):
+            if not self.table.has("pipelined-ld-st", self.reading):
+                return 0, ""
+            both = isinstance(instruction, ins.Tcgen05St)
+            return (self.stores | self.loads if both else self.stores), "pipelined-ld-st"
+        if not self.table.has("pipelined", self.reading):
+            return 0, ""
+        if isinstance(instruction, ins.Tcgen05Mma):
+            return self._mma(instruction, operand), "pipelined"
+        if isinstance(instruction, ins.Tcgen05Cp) and operand == "destination":
+            reads = self.tmem_a[instruction.cta_group] if self.reading.since("9.4") else 0
+            return reads, "pipelined"
+        return 0, ""
+
+    def _mma(self, mma: ins.Tcgen05Mma, operand: str) -> int:
+        key = accumulator(mma, self.reading)
+        group = mma.cta_group
+        if not self.reading.since("9.4"):  # instruction-level pairs
+            return self.c_reads[key] | self.d_writes[key] | self.cp_writes[group]
+        if operand == "A":
+            return self.cp_writes[group]
+        if operand == "C":
+            return self.d_writes[key]
+        if operand == "D":
+            return self.tmem_a[group] | self.c_reads[key] | self.d_writes[key]
+        return 0
+
+    def add(self, instruction: ins.Instruction, operand: str, role: Role, bit: int) -> None:
+        """Record an access for the operations after it."""
+        if isinstance(instruction, ins.Tcgen05Ld):
+            self.loads |= bit
+        elif isinstance(instruction, ins.Tcgen05St):
+            self.stores |= bit
+        elif isinstance(instruction, ins.Tcgen05Cp) and role is Role.WRITE:
+            self.cp_writes[instruction.cta_group] |= bit
+        elif isinstance(instruction, ins.Tcgen05Mma):
+            key = accumulator(instruction, self.reading)
+            if operand == "A":
+                self.tmem_a[instruction.cta_group] |= bit
+            elif operand == "C":
+                self.c_reads[key] |= bit
+            elif operand == "D":
+                self.d_writes[key] |= bit

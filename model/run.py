@@ -1,0 +1,261 @@
+"""Phase accounting: one run of the program, and whether it stands for every schedule.
+
+The run lets every agent go as far as it can, warps in step, asynchronous operations completing as
+soon as they are issued. It fixes which arrival lands in which phase (absolute numbers, PTX ISA
+§9.7.15.16.6) and which phase each wait observes. `matching.py` then checks that no other schedule
+can match differently.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from . import instructions as ins
+from .program import Agent, Barrier, Program, Step
+
+MAX_PENDING = 2**20 - 1
+
+
+@dataclass(frozen=True)
+class Where:
+    """A step of an agent: indices into the program."""
+
+    agent: int
+    step: int
+
+
+@dataclass
+class BarrierState:
+    """An mbarrier: `completed` phases, arrivals still `pending`, transaction bytes `tx`."""
+
+    count: int | None
+    completed: int = 0
+    pending: int = 0
+    tx: int = 0
+
+    def start(self, count: int) -> None:
+        self.count, self.pending, self.tx, self.completed = count, count, 0, 0
+
+
+@dataclass(frozen=True)
+class Misuse:
+    """A broken contract of a barrier object: kind `count` or `lifetime`."""
+
+    kind: str
+    where: Where
+    label: str
+    reason: str
+
+
+@dataclass
+class Run:
+    """What happened, in order, with the matching of arrivals, phases and waits.
+
+    `phases[barrier][k]` lists the arrivals of phase k as (step, signal index or -1); `observed`
+    maps a wait to the number of completed phases it saw; `generations` do the same for named,
+    warp and cluster barriers, by key.
+    """
+
+    program: Program
+    order: list[Where] = field(default_factory=list)
+    phases: dict[Barrier, list[list[tuple[Where, int]]]] = field(default_factory=dict)
+    observed: dict[Where, int] = field(default_factory=dict)
+    completed: dict[Barrier, int] = field(default_factory=dict)
+    generations: dict[tuple[object, ...], list[list[Where]]] = field(default_factory=dict)
+    generation_of: dict[Where, tuple[tuple[object, ...], int]] = field(default_factory=dict)
+    stuck: list[Where] = field(default_factory=list)
+    misuses: list[Misuse] = field(default_factory=list)
+
+    def step(self, where: Where) -> Step:
+        return self.program.agents[where.agent].steps[where.step]
+
+    def agent(self, where: Where) -> Agent:
+        return self.program.agents[where.agent]
+
+
+class Runner:
+    """Executes a program once. `skip` decides data-dependent branches: guards that do not hold."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.run = Run(program)
+        self.barriers: dict[Barrier, BarrierState] = {}
+        for barrier in program.barriers:
+            self.barriers[barrier] = state = BarrierState(None)
+            if barrier.count is not None:
+                state.start(barrier.count)
+        self.next = [0] * len(program.agents)
+        self.inside: set[int] = set()  # agents that have arrived at an execution barrier
+        self.bars: dict[tuple[object, ...], int] = defaultdict(int)
+        self.released: set[Where] = set()
+        self.cluster_size = sum(agent.lanes for agent in program.agents)
+        self.warp_lanes: dict[tuple[int, int], int] = defaultdict(int)
+        for agent in program.agents:
+            self.warp_lanes[agent.cta, agent.warp] += agent.lanes
+
+    def execute(self) -> Run:
+        teams = self._teams()
+        progress = True
+        while progress:
+            progress = False
+            for team in teams:
+                progress |= self._advance(team)
+        for index, agent in enumerate(self.program.agents):
+            if self.next[index] < len(agent.steps):
+                self.run.stuck.append(Where(index, self.next[index]))
+        self.run.completed = {b: s.completed for b, s in self.barriers.items()}
+        return self.run
+
+    def _teams(self) -> list[list[int]]:
+        """Agents by warp: a warp's threads take turns by position, so that they stay in step."""
+        teams: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for index, agent in enumerate(self.program.agents):
+            teams[agent.cta, agent.warp].append(index)
+        return list(teams.values())
+
+    def _advance(self, team: list[int]) -> bool:
+        if len(team) == 1:
+            return self._try(team[0])
+        live = [a for a in team if self.next[a] < len(self.program.agents[a].steps)]
+        moved = False
+        for position in sorted({self._position(a) for a in live}):
+            for index in live:
+                if self._position(index) == position and self._try(index):
+                    moved = True
+            if moved:
+                break
+        return moved
+
+    def _position(self, index: int) -> int:
+        steps = self.program.agents[index].steps
+        if self.next[index] >= len(steps):
+            return -1
+        step = steps[self.next[index]]
+        return step.position if step.position >= 0 else self.next[index]
+
+    def _try(self, index: int) -> bool:
+        agent = self.program.agents[index]
+        if self.next[index] >= len(agent.steps):
+            return False
+        where = Where(index, self.next[index])
+        instruction = agent.steps[where.step].instruction
+        if not self._passes(where, agent, instruction):
+            return False
+        self.run.order.append(where)
+        self.next[index] += 1
+        self._effect(where, agent, instruction)
+        return True
+
+    # --- what may pass -------------------------------------------------------------------------
+
+    def _passes(self, where: Where, agent: Agent, instruction: ins.Instruction) -> bool:
+        if isinstance(instruction, ins.MbarrierTryWait):
+            state = self.barriers[instruction.barrier]
+            if state.count is None:
+                return False
+            if state.completed % 2 == instruction.parity % 2:
+                return False
+            self.run.observed[where] = state.completed
+            return True
+        if isinstance(instruction, (ins.Bar, ins.BarWarpSync)):
+            return self._rendezvous(where, agent, instruction)
+        if isinstance(instruction, ins.ClusterWait):
+            generation = self.bars["cluster-waits", where.agent]
+            arrived = self.run.generations.get(("cluster",), [])
+            if len(arrived) <= generation or self._missing(arrived[generation]):
+                return False
+            self.bars["cluster-waits", where.agent] += 1
+            self.run.generation_of[where] = (("cluster",), generation)
+        return True
+
+    def _missing(self, arrived: list[Where]) -> bool:
+        """Threads that neither arrived at this generation nor have exited (§9.7.15.3)."""
+        here = {where.agent for where in arrived}
+        return any(
+            index not in here and self.next[index] < len(agent.steps)
+            for index, agent in enumerate(self.program.agents)
+        )
+
+    def _rendezvous(self, where: Where, agent: Agent, bar: ins.Bar | ins.BarWarpSync) -> bool:
+        """A named or warp barrier: arrive once, pass when the generation has all its threads."""
+        key: tuple[object, ...]
+        if isinstance(bar, ins.Bar):
+            key, needed, waits = ("bar", agent.cta, bar.id), bar.threads, bar.waits
+        else:
+            key, waits = ("warp", agent.cta, agent.warp), True
+            needed = min(bar.lanes, self.warp_lanes[agent.cta, agent.warp])
+        if where not in self.run.generation_of:
+            generations = self.run.generations.setdefault(key, [[]])
+            generations[-1].append(where)
+            self.run.generation_of[where] = (key, len(generations) - 1)
+            lanes = sum(self.program.agents[w.agent].lanes for w in generations[-1])
+            if lanes >= needed:
+                if lanes > needed:
+                    self._misuse("count", where, f"bar {key[-1]}", "more threads than its count")
+                self.released.update(generations[-1])
+                generations.append([])
+        return not waits or where in self.released
+
+    # --- what it does ---------------------------------------------------------------------------
+
+    def _effect(self, where: Where, agent: Agent, instruction: ins.Instruction) -> None:
+        if isinstance(instruction, ins.MbarrierInit):
+            state = self.barriers[instruction.barrier]
+            if state.count is not None:
+                self._misuse("lifetime", where, instruction.barrier.label, "init of a live mbarrier")
+            state.start(instruction.count)
+        elif isinstance(instruction, ins.MbarrierInval):
+            self.barriers[instruction.barrier].count = None
+        elif isinstance(instruction, ins.MbarrierArrive):
+            self._arrive(
+                where, -1, instruction.barrier, instruction.count * agent.lanes,
+                instruction.expect, instruction.complete,
+            )  # fmt: skip
+        elif isinstance(instruction, ins.ClusterArrive):
+            self._cluster_arrive(where)
+        elif isinstance(instruction, ins.CpAsyncMbarrierArrive) and not instruction.noinc:
+            self._arrive(where, -1, instruction.barrier, -instruction.lanes, 0, 0)
+        for number, signal in enumerate(instruction.signals):
+            self._arrive(where, number, signal.barrier, signal.count, 0, signal.bytes)
+
+    def _cluster_arrive(self, where: Where) -> None:
+        generation = self.bars["cluster-arrives", where.agent]
+        self.bars["cluster-arrives", where.agent] += 1
+        generations = self.run.generations.setdefault(("cluster",), [])
+        while len(generations) <= generation:
+            generations.append([])
+        generations[generation].append(where)
+        self.run.generation_of[where] = (("cluster",), generation)
+
+    def _arrive(
+        self, where: Where, signal: int, barrier: Barrier, count: int, expect: int, complete: int
+    ) -> None:
+        """Apply expect_tx, then the arrival, then complete_tx; the phase may complete (§.6)."""
+        state = self.barriers[barrier]
+        if state.count is None:
+            self._misuse("lifetime", where, barrier.label, "used before mbarrier.init")
+            return
+        phases = self.run.phases.setdefault(barrier, [])
+        while len(phases) <= state.completed:
+            phases.append([])
+        phases[state.completed].append((where, signal))
+        state.tx += expect - complete
+        left = state.pending - count
+        if left < 0:
+            self._misuse("count", where, barrier.label, "more arrivals in one phase than its count")
+            left = 0
+        if left > MAX_PENDING or abs(state.tx) > MAX_PENDING:
+            self._misuse("count", where, barrier.label, "count out of range")
+        state.pending = left
+        if state.pending == 0 and state.tx == 0:
+            state.completed += 1
+            state.pending = state.count
+
+    def _misuse(self, kind: str, where: Where, label: str, reason: str) -> None:
+        self.run.misuses.append(Misuse(kind, where, label, reason))
+
+
+def run_once(program: Program) -> Run:
+    """The greedy run: deterministic, and the most advanced one when matching is static."""
+    return Runner(program).execute()

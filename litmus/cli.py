@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status. Never raises, never shows a traceback."""
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()
+        print(end="", flush=True)
         return status
     except KeyboardInterrupt:
         _complain("interrupted", prefix="")

@@ -59,11 +59,25 @@ def _run(argv: Sequence[str]) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     try:
-        options = _parser().parse_args(argv)
+        options = _parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
     command: Callable[[argparse.Namespace], int] = options.command
     return command(options)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of a command; targets may stand before, after and between its options.
+
+    Errors: SystemExit, after a message.
+    """
+    parser = _parser()
+    options, rest = parser.parse_known_args(argv)
+    if "targets" in options and not any(text.startswith("-") for text in rest):
+        options.targets += rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def _complain(message: str, prefix: str = "error: ") -> None:

@@ -37,6 +37,9 @@ def headline(results: Sequence[Result]) -> str:
     return ", ".join(f"{verdict} {' and '.join(who)}" for verdict, who in readers.items())
 
 
+_BIRTHS = ("mbarrier.init", "tcgen05.alloc")
+
+
 # --- one function a kind --------------------------------------------------------------------------
 
 
@@ -105,9 +108,17 @@ def _count(finding: Finding) -> str:
 
 
 def _lifetime(finding: Finding) -> str:
+    if finding.second is None:
+        return (
+            f"{finding.first.agent}'s {finding.first.instruction}{_of_tile(finding.first)} uses "
+            f"{finding.location} outside its lifetime"
+        )
+    if finding.first.instruction not in _BIRTHS:
+        return _use_after_free(finding)
+    owner, user = _agents(finding)
     return (
-        f"{finding.first.agent}'s {finding.first.instruction}{_of_tile(finding.first)} uses "
-        f"{finding.location} outside its lifetime"
+        f"{user}'s {finding.second.instruction}{_of_tile(finding.second)} may use "
+        f"{finding.location} before {owner}'s {finding.first.instruction} begins its life"
     )
 
 
@@ -127,7 +138,7 @@ _SENTENCES: dict[str, Callable[[Finding], str]] = {
     "overwrite-before-last-read": _overwrite,
     "read-before-write": _early_read,
     "write-write": _two_writes,
-    "use-after-free": _use_after_free,
+    "use-after-free": _lifetime,
     "proxy": _proxy,
     "deadlock": _deadlock,
     "lap": _lap,

@@ -135,7 +135,12 @@ FREE = Place("mma", 0, 8, "tcgen05.dealloc", None, 70)
             "tile 1",
         ),
         (
-            {"kind": "lifetime", "hazard": ""},
+            {"kind": "lifetime", "first": replace(FREE, instruction="tcgen05.alloc")},
+            "softmax's tcgen05.st of tile 3 may use corr[1] before mma's tcgen05.alloc begins its "
+            "life",
+        ),
+        (
+            {"kind": "lifetime", "hazard": "", "second": None},
             "correction's tcgen05.ld of tile 1 uses corr[1] outside its lifetime",
         ),
         (

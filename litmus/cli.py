@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ NOTHING_FOUND, FOUND, BAD_INPUT, UNKNOWN = 0, 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141
 _PRECEDENCE = (NOTHING_FOUND, FOUND, UNKNOWN, BAD_INPUT)
 _DEBUG = "LASTREAD_DEBUG"
+GRACE_S = 0.5
 
 EPILOG = """\
 exit status:
@@ -308,7 +310,8 @@ def _judge(target: str, question: Question, progress: Callable[[str], None]) -> 
     deadline = None if question.timeout is None else started + question.timeout
     progress(f"{target}: loading")
     try:
-        program = _load(target, question)
+        with _alarm(deadline):
+            program = _load(target, question)
     except BudgetExceeded as error:
         given = dict(question.parameters)
         return Judged([_stopped(target, given, r, error, started) for r in question.readings], None)
@@ -330,16 +333,36 @@ def _judge_reading(
 
     started = time.monotonic()
     try:
-        return check(
-            program,
-            reading,
-            location=question.location,
-            deadline=deadline,
-            progress=lambda text: progress(f"{program.name}, {reading.name}: {text}"),
-            **question.limits,
-        )
+        with _alarm(deadline):
+            return check(
+                program,
+                reading,
+                location=question.location,
+                deadline=deadline,
+                progress=lambda text: progress(f"{program.name}, {reading.name}: {text}"),
+                **question.limits,
+            )
     except BudgetExceeded as error:
         return _stopped(program.name, program.parameters, reading, error, started)
+
+
+@contextmanager
+def _alarm(deadline: float | None) -> Iterator[None]:
+    """Keeps `--timeout` where nothing looks at the clock, a moment after those who do."""
+    if deadline is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> NoReturn:
+        raise BudgetExceeded("the time limit was reached")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 0) + GRACE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _stopped(

@@ -142,13 +142,17 @@ def _error(
     for edge in finding.cycle:
         yield _item(edge)
     if detailed and finding.schedule:
-        yield Text("\n  A schedule that leads to it (time goes down):", "bold")
+        yield Text(f"\n  {_SCHEDULES.get(finding.kind, _SCHEDULE)}:", "bold")
         for line in swimlanes(finding, width):
             yield Text(line.text, _LINE_STYLES.get(line.style, ""), no_wrap=True)
     elif finding.missing:
         yield Text(f"  Missing: {finding.missing}", "red")
     if finding.remedy:
         yield Text.assemble(("\n  What would order it: ", "bold"), finding.remedy)
+
+
+_SCHEDULE = "A schedule that leads to it (time goes down)"
+_SCHEDULES = {"deadlock": "Where they are stuck"}
 
 
 def _places(finding: Finding, path: str, lines: Sequence[str]) -> Table:
@@ -207,12 +211,17 @@ def _proofs(results: Sequence[Result], deciding: Result) -> Iterator[RenderableT
     if deciding.verdict == "ordered":
         yield from _proofs_of(deciding, deciding.proofs)
         return
-    wrong = {(finding.location, finding.hazard) for finding in deciding.errors}
+    wrong = {(_array(finding.location), finding.hazard) for finding in deciding.errors}
     for result in results:
-        proofs = [p for p in result.proofs if (p.location, p.hazard) in wrong]
+        proofs = [p for p in result.proofs if (_array(p.location), p.hazard) in wrong]
         if result.verdict == "ordered" and proofs:
             yield from _proofs_of(result, proofs)
             return
+
+
+def _array(location: str) -> str:
+    """The array of an element such as `corr[1]`."""
+    return location.partition("[")[0]
 
 
 def _proofs_of(result: Result, proofs: Sequence[Proof]) -> Iterator[RenderableType]:

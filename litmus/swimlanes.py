@@ -131,7 +131,7 @@ class _Grid:
         return list(self._lines(str(number + 1), tile, cells, row.mark))
 
     def missing(self, edge: str) -> list[Line]:
-        text = f"✗ nothing orders ① before ②{': ' + edge if edge else ''}"
+        text = f"✗ no order ① → ②{': ' + edge if edge else ''}"
         indent = _prefix("", "")
         parts = textwrap.wrap(text, self.width - len(indent))
         return [Line(indent + part, "missing") for part in parts]
@@ -170,6 +170,12 @@ def _suffix(number: int, rows: Sequence[ScheduleRow]) -> str:
     if row.event == "issue":
         later = any(r.place == row.place and r.event == "access" for r in rows[number + 1 :])
         return " is issued" if later else ""
-    return {"access": " takes effect", "complete": " is complete", "pass": " passes"}.get(
-        row.event, f" ({row.event})"
-    )
+    return _SUFFIXES.get(row.event, f" ({row.event})")
+
+
+_SUFFIXES = {
+    "access": " takes effect",
+    "complete": " is complete",
+    "pass": " passes",
+    "blocked": " waits for ever",
+}

@@ -347,6 +347,19 @@ def test_a_spent_budget_is_unknown_and_says_why(run: Run, arguments: str) -> Non
     assert "more than" in run("check", *arguments.split())[1]
 
 
+def test_the_time_limit_holds_where_nothing_looks_at_the_clock(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> Program:
+        while True:
+            pass
+
+    monkeypatch.setattr("lastread.kernels_abstract.load", never)
+    status, out, _ = run("check", "racy", "--timeout", "0.01", "--json")
+    assert status == 3
+    assert json.loads(out)["results"][1]["notes"] == ["the time limit was reached"]
+
+
 def test_the_report_is_plain_when_piped(run: Run) -> None:
     _, out, err = run("check", "racy")
     assert out.startswith("racy: race by a strict reading and by the PTX text, ordered on hardware")

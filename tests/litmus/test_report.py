@@ -175,7 +175,7 @@ def test_the_missing_edge_stands_between_the_two_marked_accesses() -> None:
     second = next(n for n, line in enumerate(lines) if "② tcgen05.st corr[1] takes" in line)
     first = next(n for n, line in enumerate(lines) if "① tcgen05.ld corr[1] takes" in line)
     assert second < first
-    assert "✗ nothing orders ① before ②: no wait::ld" in "".join(lines[second + 1 : first])
+    assert "✗ no order ① → ②: no wait::ld" in "".join(lines[second + 1 : first])
 
 
 def test_steps_are_numbered_in_time_order_with_their_tile() -> None:
@@ -226,7 +226,7 @@ def test_the_report_answers_first_and_says_what_would_order_it() -> None:
         "race (ptx): softmax may refill corr[1] for tile 3",
         "ring.kernel:41",
         "6 places and tiles show it",
-        "✗ nothing orders ① before ②",
+        "✗ no order ① → ②",
         "What would order it: tcgen05.wait::ld after line 41",
         "ordered by `hardware`, taking register-use-completes-load",
         "Why it is ordered (hardware)",

@@ -224,7 +224,7 @@ class Causality:
         return bool(crossed or doubtful)
 
     def _search(self, first: AccessEvent, second: AccessEvent, bit: int) -> Path | None:
-        successors = self._successors()
+        successors = self.successors()
         came: dict[tuple[int, State], tuple[tuple[int, State] | None, str]] = {}
         queue: deque[tuple[int, State]] = deque()
         for number, injection in self._starts(bit, second.begin):
@@ -251,11 +251,11 @@ class Causality:
     def _starts(self, bit: int, limit: int) -> list[tuple[int, Injection]]:
         return [
             (number, injection)
-            for number, injection in self._injections()
+            for number, injection in self.injections()
             if injection.bits & bit and number <= limit
         ]
 
-    def _injections(self) -> list[tuple[int, Injection]]:
+    def injections(self) -> list[tuple[int, Injection]]:
         if not hasattr(self, "_injection_list"):
             self._injection_list = [
                 (number, injection)
@@ -264,7 +264,7 @@ class Causality:
             ]
         return self._injection_list
 
-    def _successors(self) -> dict[int, list[tuple[int, Label]]]:
+    def successors(self) -> dict[int, list[tuple[int, Label]]]:
         if not hasattr(self, "_successor_map"):
             self._successor_map: dict[int, list[tuple[int, Label]]] = {}
             for number, node in enumerate(self.graph.nodes):

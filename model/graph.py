@@ -134,13 +134,15 @@ class Strand:
 
 
 Wanted = Callable[[Region], bool]
+Decide = Callable[[Choice], bool]
 
 
 class GraphBuilder:
     def __init__(
-        self, run: Run, reading: Reading, table: RuleTable = TABLE, wanted: Wanted = lambda r: True
+        self, run: Run, reading: Reading, table: RuleTable, wanted: Wanted, decide: Decide | None
     ) -> None:
         self.graph = Graph(run, reading, table)
+        self.decide = decide
         self.run = run
         self.reading = reading
         self.table = table
@@ -160,8 +162,18 @@ class GraphBuilder:
 
     def build(self) -> Graph:
         for where in self.run.order:
-            self._step(where)
+            if self._taken(self.run.step(where)):
+                self._step(where)
         return self.graph
+
+    def _taken(self, step: Step) -> bool:
+        if self.decide is None or not step.guard:
+            return True
+        return all(self.decide(choice) is outcome for choice, outcome in step.guard)
+
+    def _guard(self, step: Step) -> Guard:
+        """Branch outcomes the step depends on; none once the choices are decided."""
+        return step.guard if self.decide is None else frozenset()
 
     # --- nodes -----------------------------------------------------------------------------------
 
@@ -271,7 +283,7 @@ class GraphBuilder:
         self, strand: Strand, node: int, where: Where, step: Step, rule: Rule, pool: Pool
     ) -> None:
         instruction = step.instruction
-        mask = self._implied(step.guard)
+        mask = self._implied(self._guard(step))
         if pool is Pool.GENERIC:
             self._cover_generic(strand, node, step, rule, mask)
             return
@@ -290,7 +302,7 @@ class GraphBuilder:
         for number in members(bits):
             riding |= strand.riders.get(number, 0)
         self._inject(node, bits | riding, State(fenced=fenced), visible, rule)
-        if not step.guard:
+        if not self._guard(step):
             strand.pending[pool] &= ~bits
 
     def _cover_generic(
@@ -307,7 +319,7 @@ class GraphBuilder:
             if unnamed and self.reading.metal_flag_severity == "note":
                 doubt = State(fenced=fenced, note=METAL_NOTE)
                 self._inject(node, unnamed & self.graph.reads, doubt, scope, rule)
-            if not step.guard:
+            if not self._guard(step):
                 strand.generic[fenced] &= ~named
 
     def _by_space(self, bits: int, instruction: ins.Instruction) -> tuple[int, int]:
@@ -412,7 +424,7 @@ class GraphBuilder:
         if pool not in (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA):
             rule = "iss" if pool in (Pool.BULK, Pool.CP_ASYNC) else "po"
             preds = [(issue, Label(Edge.BEGIN, rule))] if self.table.has(rule, self.reading) else []
-        elif self.table.has("issue", self.reading):
+        elif step.instruction.reads and self.table.has("issue", self.reading):
             preds = [(issue, Label(Edge.BEGIN, "issue"))]
         else:
             bounds = list(strand.bounds[pool])
@@ -421,14 +433,14 @@ class GraphBuilder:
             preds = [
                 (node, self._bound_label(node))
                 for node, guard in bounds[::-1]
-                if guard <= step.guard
+                if guard <= self._guard(step)
             ][:1]
         return self._node("begin", where, preds)
 
     def _bound_label(self, node: int) -> Label:
         instruction = self.graph.step(self.graph.nodes[node].where).instruction
         for rule in self._rules(instruction)[1]:
-            if rule.when(instruction) and rule.name != "issue":
+            if rule.when(instruction):
                 return Label(Edge.BEGIN, rule.name)
         return Label(Edge.BEGIN, "po")
 
@@ -440,7 +452,7 @@ class GraphBuilder:
         agent = self.run.agent(where)
         event = AccessEvent(
             number, where, begin, issue, strand.number, strand.position, access,
-            step.instruction.pool, agent.cta, step.guard,
+            step.instruction.pool, agent.cta, self._guard(step),
         )  # fmt: skip
         graph.accesses.append(event)
         bit = 1 << number
@@ -450,7 +462,7 @@ class GraphBuilder:
             graph.reads |= bit
         else:
             graph.writes_of_cta[agent.cta] |= bit
-        for item in step.guard:
+        for item in self._guard(step):
             self.by_guard[item] |= bit
         return event
 
@@ -514,15 +526,15 @@ class GraphBuilder:
     def _bind(self, strand: Strand, node: int, step: Step) -> None:
         """BOUND rules: later accesses of these pools begin after this node."""
         for rule in self._rules(step.instruction)[1]:
-            if rule.name in ("issue", "iss") or not rule.when(step.instruction):
+            if rule.name == "iss" or not rule.when(step.instruction):
                 continue
             if rule.name == "proxy-fence-in-order":
-                strand.async_bounds.append((node, step.guard))
+                strand.async_bounds.append((node, self._guard(step)))
                 continue
             for pool in sorted(rule.takes, key=lambda p: p.value):
-                if not step.guard:
+                if not self._guard(step):
                     strand.bounds[pool].clear()
-                strand.bounds[pool].append((node, step.guard))
+                strand.bounds[pool].append((node, self._guard(step)))
 
     # --- fences -------------------------------------------------------------------------------------
 
@@ -530,7 +542,7 @@ class GraphBuilder:
         instruction = step.instruction
         cta = self.run.agent(where).cta
         effects = self.graph.nodes[node].effects
-        mask = self._implied(step.guard)
+        mask = self._implied(self._guard(step))
         if isinstance(instruction, ins.Fence):
             for wanted, edge in (
                 (instruction.sem.acquires, Edge.FENCE_ACQUIRE),
@@ -550,7 +562,7 @@ class GraphBuilder:
                 effects.append((Label(Edge.BEFORE_SYNC, "before_thread_sync", cta=cta), mask))
                 self._pipeline_across(strand, node, mask)
         elif isinstance(instruction, ins.FenceProxyAsync):
-            self._proxy_fence(strand, node, instruction, cta, mask, bool(step.guard))
+            self._proxy_fence(strand, node, instruction, cta, mask, bool(self._guard(step)))
 
     def _mbarrier_inits(self, strand: Strand) -> int:
         bits = 0
@@ -696,7 +708,7 @@ class GraphBuilder:
         bits = 0
         for pool in rule.takes:
             bits |= self._signalled(strand, step, pool, signal, where)
-        bits &= self._implied(step.guard)
+        bits &= self._implied(self._guard(step))
         implicit = isinstance(step.instruction, ins.BulkCopy) and self.table.has(
             "implicit-proxy-fence", self.reading
         )
@@ -735,7 +747,14 @@ def members(bits: int) -> list[int]:
 
 
 def build_graph(
-    run: Run, reading: Reading, table: RuleTable = TABLE, wanted: Wanted = lambda region: True
+    run: Run,
+    reading: Reading,
+    table: RuleTable = TABLE,
+    wanted: Wanted = lambda region: True,
+    decide: Decide | None = None,
 ) -> Graph:
-    """The event graph of `run`, with events for accesses whose region is `wanted`."""
-    return GraphBuilder(run, reading, table, wanted).build()
+    """The event graph of `run`, with events for accesses whose region is `wanted`.
+
+    `decide` fixes the data-dependent branches; without it steps keep their guards.
+    """
+    return GraphBuilder(run, reading, table, wanted, decide).build()

@@ -161,9 +161,10 @@ _TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         "issue", "hardware: issue is in order", Kind.BOUND,
-        "no access is performed before its instruction is issued",
-        basis=Basis.PRACTICE, assumption=REGISTER_USE, takes=EVERY_POOL,
-        at=(Instruction,),
+        "tcgen05 accesses are not performed before an earlier instruction that needed a loaded "
+        "register, nor before their own",
+        basis=Basis.PRACTICE, at=(Instruction,), when=_is_use, takes=TCGEN05,
+        assumption=REGISTER_USE,
     ),
     # --- completion -----------------------------------------------------------------------------
     Rule(

@@ -1,0 +1,295 @@
+"""Judge a program: can a buffer be overwritten before its last read?
+
+`check` runs the program once, builds the event graph for a reading, makes sure that the run stands
+for every schedule, and grades all conflicting pairs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from . import instructions as ins
+from .causality import Causality
+from .composition import ROWS, Row
+from .conflicts import Conflicts, Regions, find_regions
+from .explain import Explainer, is_read, place_of
+from .graph import AccessEvent, Graph, build_graph
+from .instructions import Proxy
+from .judge import Group, Judge, Judgement, hazard
+from .matching import unstable
+from .program import Choice, Program
+from .readings import ASSUMPTIONS, Reading, reading_named
+from .rules import TABLE, RuleTable
+from .run import Run, Where, run_once
+from .verdict import KINDS, Finding, Proof, Result, verdict_of
+
+MAX_FINDINGS = 20
+MAX_PROOFS = 6
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Question:
+    """What is asked of a program, with the tables to answer from (tests change them)."""
+
+    program: Program
+    reading: Reading
+    location: str | None = None
+    table: RuleTable = TABLE
+    rows: tuple[Row, ...] = ROWS
+    deadline: float | None = None
+    progress: Progress = lambda message: None
+
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+
+def check(
+    program: Program,
+    reading: str | Reading = "ptx",
+    location: str | None = None,
+    max_findings: int = MAX_FINDINGS,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+    table: RuleTable = TABLE,
+    rows: tuple[Row, ...] = ROWS,
+) -> Result:
+    """The verdict of `program` in one reading.
+
+    `location` (`A` or `A[i]`) keeps findings whose bytes touch it. `deadline` is a value of
+    `time.monotonic()`; past it the answer is what was found, and `unknown`.
+    Errors: InputError for an unknown reading or location.
+    """
+    started = time.monotonic()
+    chosen = reading_named(reading) if isinstance(reading, str) else reading
+    question = Question(
+        program, chosen, location, table, rows, deadline, progress or (lambda message: None)
+    )
+    result = Checker(question).result(max_findings)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+class Checker:
+    """One question, answered step by step."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.program = question.program
+        self.reading = question.reading
+        self.regions: Regions = find_regions(self.program, question.location)
+        self.notes: list[str] = list(self.program.notes)
+        self.unknown = False
+        self.run: Run
+
+    def result(self, max_findings: int) -> Result:
+        question = self.question
+        question.progress("running the kernel once")
+        self.run = run_once(self.program)
+        question.progress("building the event graph")
+        graph = self._graph(self.reading)
+        findings = self._contract_findings(graph)
+        proofs: tuple[Proof, ...] = ()
+        used: tuple[str, ...] = ()
+        if question.late():
+            self._give_up("the time limit was reached before the pairs were judged")
+        else:
+            question.progress("judging conflicting pairs")
+            judgement = self._judge(graph)
+            findings += self._pair_findings(judgement)
+            if question.late():
+                self._give_up("the time limit was reached before proofs were sought")
+            else:
+                question.progress("looking for proofs and for the assumptions they need")
+                used = self._used_assumptions(judgement)
+                proofs = self._proofs(judgement)
+        findings.sort(key=_rank)
+        verdict = verdict_of(tuple(findings))
+        if self.unknown and verdict == "ordered":
+            verdict = "unknown"
+        return Result(
+            self.program.name, self.program.parameters, self.reading.name, self.reading.isa,
+            verdict, used, tuple(findings[:max_findings]), proofs, self.program.bounds,
+            tuple(self.notes), max(0, len(findings) - max_findings),
+        )  # fmt: skip
+
+    def _give_up(self, reason: str) -> None:
+        self.unknown = True
+        self.notes.append(reason)
+
+    def _graph(self, reading: Reading, decide: Callable[[Choice], bool] | None = None) -> Graph:
+        return build_graph(self.run, reading, self.question.table, self.regions.wanted, decide)
+
+    def _judge(self, graph: Graph, versions: bool = True) -> Judgement:
+        causality = Causality(graph, self.question.rows)
+        other = self._other_version() if versions else None
+        return Judge(graph, causality, Conflicts(graph, self.regions), other).judge()
+
+    def _other_version(self) -> Causality | None:
+        """The order by the ISA version that differs most from this one, where it can matter."""
+        tmem = any(
+            access.proxy is Proxy.TMEM
+            for _, step in self.program.steps()
+            for access in step.instruction.accesses
+            if self.regions.wanted(access.region)
+        )
+        if not tmem or self.reading.isa not in ("9.3", "9.4"):
+            return None
+        isa = "9.3" if self.reading.isa == "9.4" else "9.4"
+        return Causality(self._graph(replace(self.reading, isa=isa)), self.question.rows)
+
+    # --- findings that are not pairs ------------------------------------------------------------------
+
+    def _contract_findings(self, graph: Graph) -> list[Finding]:
+        findings = []
+        for misuse in self.run.misuses:
+            findings.append(
+                Finding(
+                    misuse.kind, "error", misuse.label, 1, place_of(graph, misuse.where),
+                    reason=misuse.reason,
+                )
+            )  # fmt: skip
+        for item in unstable(graph):
+            findings.append(
+                Finding(
+                    item.kind, "error", item.label, 1, place_of(graph, item.where),
+                    reason=item.reason,
+                )
+            )  # fmt: skip
+        findings = _merge(findings)
+        if any(f.kind in ("lap", "count") for f in findings):
+            self.notes.append(
+                "barrier matching depends on the schedule: pairs were judged for one matching"
+            )
+        if self.run.stuck:
+            findings.append(self._deadlock(graph))
+        return findings
+
+    def _deadlock(self, graph: Graph) -> Finding:
+        from .deadlock import explain_deadlock
+
+        return explain_deadlock(self.run, graph)
+
+    # --- pairs ----------------------------------------------------------------------------------------
+
+    def _pair_findings(self, judgement: Judgement) -> list[Finding]:
+        explainer = Explainer(judgement.graph, judgement.causality)
+        findings = []
+        for group in judgement.groups.values():
+            if self._confirmed(judgement, group):
+                findings.append(self._finding(explainer, group))
+            else:
+                self._give_up(
+                    f"{group.key.array}: a pair is ordered on each branch choice tried, by "
+                    "different paths; not all choices were tried"
+                )
+        return findings
+
+    def _finding(self, explainer: Explainer, group: Group) -> Finding:
+        graph = explainer.graph
+        first, second = graph.accesses[group.first], graph.accesses[group.second]
+        missing, remedy = explainer.missing(first, second, group.key.kind)
+        return Finding(
+            group.key.kind, group.key.severity, first.access.region.label, group.count,
+            place_of(graph, first.where), place_of(graph, second.where), group.key.hazard,
+            group.key.reason, (), explainer.schedule(first, second), (), missing, remedy,
+        )  # fmt: skip
+
+    def _confirmed(self, judgement: Judgement, group: Group) -> bool:
+        """A pair without a path through unconditional steps may still be ordered on each branch
+        choice; it is a finding when some choice leaves it unordered."""
+        if not any(step.guard for _, step in self.program.steps()):
+            return True
+        first, second = (judgement.graph.accesses[n] for n in (group.first, group.second))
+        return any(
+            self._unordered_under(default, first, second) for default in (True, False)
+        )
+
+    def _unordered_under(self, default: bool, first: AccessEvent, second: AccessEvent) -> bool:
+        forced = dict(first.guard | second.guard)
+
+        def decide(choice: Choice) -> bool:
+            return forced.get(choice, default)
+
+        graph = self._graph(self.reading, decide)
+        causality = Causality(graph, self.question.rows)
+        numbers = {
+            (event.where, event.access): event for event in graph.accesses
+        }
+        one, two = (numbers[e.where, e.access] for e in (first, second))
+        return not causality.before(two).surely >> one.number & 1
+
+    # --- assumptions and proofs -------------------------------------------------------------------------
+
+    def _used_assumptions(self, judgement: Judgement) -> tuple[str, ...]:
+        """A smallest set (by taking them away one by one) that gives the same answer."""
+        needed = self.reading
+        for assumption in reversed(ASSUMPTIONS):  # the boldest first
+            if assumption not in needed.assumptions:
+                continue
+            fewer = replace(needed, assumptions=needed.assumptions - {assumption})
+            if self.question.late():
+                break
+            if self._same_answer(judgement, fewer):
+                needed = fewer
+        return tuple(sorted(needed.assumptions))
+
+    def _same_answer(self, judgement: Judgement, reading: Reading) -> bool:
+        graph = self._graph(reading)
+        causality = Causality(graph, self.question.rows)
+        if len(graph.accesses) != len(judgement.graph.accesses):
+            return False
+        for event, ordered in zip(graph.accesses, judgement.ordered, strict=True):
+            if ordered & ~causality.before(event).surely:
+                return False
+        return True
+
+    def _proofs(self, judgement: Judgement) -> tuple[Proof, ...]:
+        """For each kind of ordered pair that matters, the chain for its latest instance."""
+        explainer = Explainer(judgement.graph, judgement.causality)
+        chosen: dict[tuple[str, str], tuple[AccessEvent, AccessEvent]] = {}
+        accesses = judgement.graph.accesses
+        for number, bits in enumerate(judgement.ordered):
+            second = accesses[number]
+            while bits:
+                first = accesses[bits.bit_length() - 1]
+                if first.strand != second.strand:
+                    what = hazard(first, second)
+                    if is_read(first) or what == "read-before-write":
+                        chosen[first.access.region.array, what] = (first, second)
+                    break
+                bits ^= 1 << first.number
+        order = sorted(chosen, key=lambda key: (key[1] != "overwrite-before-last-read", key))
+        proofs = []
+        for key in order[:MAX_PROOFS]:
+            proof = explainer.proof(*chosen[key], key[1])
+            if proof is not None:
+                proofs.append(proof)
+        return tuple(proofs)
+
+
+def _merge(findings: list[Finding]) -> list[Finding]:
+    """Contract findings of one instruction and barrier array read as one, with a count."""
+    merged: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        array = finding.location.partition("[")[0]
+        key = (finding.kind, array, finding.first.agent, finding.first.line, finding.first.text.split()[0])
+        known = merged.get(key)
+        merged[key] = finding if known is None else replace(known, count=known.count + 1)
+    return list(merged.values())
+
+
+def _rank(finding: Finding) -> tuple[object, ...]:
+    tile = finding.second.tile if finding.second else finding.first.tile
+    return (
+        finding.severity != "error",
+        KINDS.index(finding.kind),
+        finding.hazard != "overwrite-before-last-read",
+        -1 if tile is None else tile,
+        finding.location,
+        finding.first.line,
+        finding.second.line if finding.second else 0,
+        finding.first.cta,
+    )

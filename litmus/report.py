@@ -138,7 +138,9 @@ def _error(
     yield Text.assemble((f"{kind} ({reading}): ", "bold red"), (sentence(finding) + ".", "bold"))
     yield _places(finding, path, lines)
     if finding.count > 1:
-        yield Text(f"  {finding.count} places and tiles show it; this is the smallest.", "dim")
+        yield Text(
+            f"  {finding.count} instances by location and tile; this is the smallest.", "dim"
+        )
     for edge in finding.cycle:
         yield _item(edge)
     if detailed and finding.schedule:

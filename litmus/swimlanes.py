@@ -5,20 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.verdict import Finding, Place, ScheduleRow
 
 MAX_LANES = 4
-MIN_CELL = 20
-MAX_ROWS = 24
+MIN_CELL = 26
+MAX_MOMENTS = 24
 NEAR = 5
-"""The largest distance from the story (see `_distances`) of a row that is worth showing."""
+"""The largest distance from the story (see `_distances`) of a moment that is worth showing."""
 MARKS = {"first": "①", "second": "②"}
-_OTHERS = ("others", -1, -1)
 
-Lane = tuple[str, int, int]
-"""An agent's name, its CTA and its warp."""
+Lane = tuple[str, int, int | None]
+"""An agent's name, its CTA, and one warp, or None for all its warps."""
+
+_OTHERS: Lane = ("others", -1, None)
 
 
 @dataclass(frozen=True)
@@ -29,153 +30,184 @@ class Line:
     style: str = ""
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Equal steps that several warps of an agent take one after the other; `start` is the first."""
+
+    row: ScheduleRow
+    start: int
+    warps: tuple[int, ...]
+    steps: int = 1
+
+    def absorbs(self, row: ScheduleRow) -> bool:
+        here = replace(self.row.place, warp=row.place.warp)
+        return not (self.row.mark or row.mark) and (here, self.row.event) == (row.place, row.event)
+
+    def with_step_of(self, row: ScheduleRow) -> Moment:
+        return replace(self, steps=self.steps + 1, warps=(*self.warps, row.place.warp))
+
+
 def swimlanes(finding: Finding, width: int) -> list[Line]:
     """The finding's schedule in at most `width` columns; empty when it has none."""
-    rows = finding.schedule
-    if not rows:
+    if not finding.schedule:
         return []
-    lanes = choose_lanes(rows, min(MAX_LANES, width // MIN_CELL - 1))
-    grid = _Grid(lanes, width)
-    lines = grid.header()
-    missing_after = _missing_after(rows)
-    previous = -1
-    for number in keep(rows):
-        if number > previous + 1:
-            lines.append(grid.gap(number - previous - 1))
-        lines += grid.row(number, rows)
-        if number == missing_after:
-            lines += grid.missing(finding.missing)
-        previous = number
-    if previous < len(rows) - 1:
-        lines.append(grid.gap(len(rows) - 1 - previous))
-    return lines
+    return list(_Drawing(finding, width).lines())
 
 
-def lane_of(place: Place) -> Lane:
-    return place.agent, place.cta, place.warp
+def moments(rows: Sequence[ScheduleRow]) -> list[Moment]:
+    """The schedule with equal neighbours of several warps put together."""
+    found: list[Moment] = []
+    for number, row in enumerate(rows):
+        if found and found[-1].absorbs(row):
+            found[-1] = found[-1].with_step_of(row)
+        else:
+            found.append(Moment(row, number, (row.place.warp,)))
+    return found
 
 
-def choose_lanes(rows: Sequence[ScheduleRow], limit: int = MAX_LANES) -> list[Lane]:
-    """The lanes at fault first, then the busiest others; what does not fit shares one lane."""
+def lanes_of(rows: Sequence[ScheduleRow], limit: int = MAX_LANES) -> tuple[list[Lane], bool]:
+    """The lanes at fault first, then the busiest others; what does not fit shares one lane.
+
+    The second value says whether lanes are split by warp: when both accesses at fault are of one
+    agent in one CTA.
+    """
+    marked = [row.place for row in rows if row.mark]
+    by_warp = len(marked) > 1 and len({_lane(place, False) for place in marked}) == 1
+    at_fault = dict.fromkeys(_lane(place, by_warp) for place in marked)
+    steps = Counter(_lane(row.place, by_warp) for row in rows)
+    others = sorted((lane for lane in steps if lane not in at_fault), key=lambda lane: -steps[lane])
+    lanes = [*at_fault, *others]
     limit = max(3, limit)
-    marked = dict.fromkeys(lane_of(row.place) for row in rows if row.mark)
-    steps = Counter(lane_of(row.place) for row in rows)
-    others = sorted((lane for lane in steps if lane not in marked), key=lambda lane: -steps[lane])
-    lanes = [*marked, *others]
-    return lanes if len(lanes) <= limit else [*lanes[: limit - 1], _OTHERS]
+    return (lanes if len(lanes) <= limit else [*lanes[: limit - 1], _OTHERS]), by_warp
 
 
-def keep(rows: Sequence[ScheduleRow], limit: int = MAX_ROWS) -> list[int]:
-    """The rows to show: all of a short schedule, else at most `limit` of those near the fault,
+def _lane(place: Place, by_warp: bool) -> Lane:
+    return place.agent, place.cta, place.warp if by_warp else None
+
+
+def near_the_fault(story: Sequence[Moment], limit: int = MAX_MOMENTS) -> list[int]:
+    """The moments to show: all of a short schedule, else at most `limit` of those near the fault,
     or of the last ones when no access is at fault.
 
-    A gap of one row is not worth a line of its own, so that row is kept too.
+    A gap of one moment is not worth a line of its own, so that moment is kept too.
     """
-    if len(rows) <= limit:
-        return list(range(len(rows)))
-    distances = _distances(rows)
+    if len(story) <= limit:
+        return list(range(len(story)))
+    distances = _distances(story)
     near = [number for number, distance in enumerate(distances) if distance <= NEAR]
     kept = set(sorted(near, key=lambda number: (distances[number], -number))[:limit])
-    single = {n for n in range(len(rows)) if n not in kept and {n - 1, n + 1} <= kept | {-1}}
+    single = {n for n in range(len(story)) if n not in kept and {n - 1, n + 1} <= kept | {-1}}
     return sorted(kept | single)
 
 
-def _distances(rows: Sequence[ScheduleRow]) -> list[int]:
-    """How far each row is from the story: 0 for the accesses at fault and their issue, 1 for the
-    steps of the agents at fault while an access is pending, 2 for others then, more outside."""
-    marked = [number for number, row in enumerate(rows) if row.mark]
+def _distances(story: Sequence[Moment]) -> list[int]:
+    """How far each moment is from the story: 0 for the accesses at fault and their issue, 1 for
+    the steps of the agents at fault while an access is pending, 2 for others then, more outside."""
+    marked = [number for number, moment in enumerate(story) if moment.row.mark]
     if not marked:
-        return [0] * len(rows)
-    places = {rows[number].place for number in marked}
-    lanes = {lane_of(place) for place in places}
-    start = next(number for number, row in enumerate(rows) if row.place in places)
+        return [0] * len(story)
+    places = {story[number].row.place for number in marked}
+    agents = {_lane(place, False) for place in places}
+    start = next(number for number, moment in enumerate(story) if moment.row.place in places)
     end = marked[-1]
 
-    def distance(number: int, row: ScheduleRow) -> int:
-        if row.place in places:
+    def distance(number: int, place: Place) -> int:
+        if place in places:
             return 0
         if start <= number <= end:
-            return 1 if lane_of(row.place) in lanes else 2
+            return 1 if _lane(place, False) in agents else 2
         return 2 + min(abs(number - start), abs(number - end))
 
-    return [distance(number, row) for number, row in enumerate(rows)]
+    return [distance(number, moment.row.place) for number, moment in enumerate(story)]
 
 
-def _missing_after(rows: Sequence[ScheduleRow]) -> int:
-    """The row after which the missing edge is drawn: the earlier of the two accesses at fault."""
-    marked = [n for n, row in enumerate(rows) if row.mark]
-    return marked[0] if len(marked) > 1 else -1
+class _Drawing:
+    """Columns: step number, tile, then one a lane."""
 
-
-class _Grid:
-    """Columns of a drawing: step number, tile, then one column a lane."""
-
-    def __init__(self, lanes: Sequence[Lane], width: int) -> None:
-        self.lanes = list(lanes)
+    def __init__(self, finding: Finding, width: int) -> None:
+        self.finding = finding
         self.width = width
-        self.cell = max(8, (width - len(_prefix("", ""))) // len(self.lanes) - 2)
+        self.lanes, self.by_warp = lanes_of(finding.schedule, width // MIN_CELL)
+        self.cell = max(8, (width - len(_prefix())) // len(self.lanes) - 2)
+        self.story = moments(finding.schedule)
+        places = {row.place for row in finding.schedule}
+        self.warps = Counter((agent, cta) for agent, cta, _ in {_lane(p, True) for p in places})
+        self.delayed = {row.place for row in finding.schedule if row.event == "access"}
 
-    def header(self) -> list[Line]:
-        titles = [_title(lane) for lane in self.lanes]
-        return list(self._lines("step", "tile", titles, "head"))
+    def lines(self) -> Iterator[Line]:
+        yield from self._row([_title(lane) for lane in self.lanes], "step", "tile", "head")
+        marked = [number for number, moment in enumerate(self.story) if moment.row.mark]
+        previous = -1
+        for number in [*near_the_fault(self.story), len(self.story)]:
+            yield from self._gap(previous + 1, number)
+            if number < len(self.story):
+                yield from self._moment(self.story[number])
+            if len(marked) > 1 and number == marked[0]:
+                yield from self._missing()
+            previous = number
 
-    def row(self, number: int, rows: Sequence[ScheduleRow]) -> list[Line]:
-        row = rows[number]
-        lane = lane_of(row.place)
-        column = self.lanes.index(lane if lane in self.lanes else _OTHERS)
-        text = _describe(number, rows)
-        if self.lanes[column] == _OTHERS:
-            text = f"{row.place.agent}: {text}"
-        cells = [text if n == column else "" for n in range(len(self.lanes))]
-        tile = "" if row.place.tile is None else str(row.place.tile)
-        return list(self._lines(str(number + 1), tile, cells, row.mark))
+    def _gap(self, start: int, end: int) -> Iterator[Line]:
+        steps = sum(moment.steps for moment in self.story[start:end])
+        if steps:
+            yield Line(f"{_prefix()}… {steps} step{'s' if steps > 1 else ''} …", "gap")
 
-    def missing(self, edge: str) -> list[Line]:
-        text = f"✗ no order ① → ②{': ' + edge if edge else ''}"
-        indent = _prefix("", "")
-        parts = textwrap.wrap(text, self.width - len(indent))
-        return [Line(indent + part, "missing") for part in parts]
+    def _moment(self, moment: Moment) -> Iterator[Line]:
+        place = moment.row.place
+        lane = _lane(place, self.by_warp)
+        text = self._describe(moment)
+        if lane not in self.lanes:
+            lane, text = _OTHERS, f"{place.agent}: {text}"
+        cells = [text if lane == other else "" for other in self.lanes]
+        tile = "" if place.tile is None else str(place.tile)
+        yield from self._row(cells, str(moment.start + 1), tile, moment.row.mark)
 
-    def gap(self, steps: int) -> Line:
-        return Line(f"{_prefix('', '')}… {steps} step{'s' if steps > 1 else ''} …", "gap")
+    def _missing(self) -> Iterator[Line]:
+        edge = f": {self.finding.missing}" if self.finding.missing else ""
+        for part in textwrap.wrap(f"✗ no order ① → ②{edge}", self.width - len(_prefix())):
+            yield Line(_prefix() + part, "missing")
 
-    def _lines(self, step: str, tile: str, cells: Sequence[str], style: str) -> Iterator[Line]:
+    def _row(self, cells: Sequence[str], step: str, tile: str, style: str) -> Iterator[Line]:
         wrapped = [textwrap.wrap(cell, self.cell, subsequent_indent="  ") for cell in cells]
         for n in range(max(1, *map(len, wrapped))):
             parts = [cell[n] if n < len(cell) else "" for cell in wrapped]
-            prefix = _prefix(step, tile) if n == 0 else _prefix("", "")
-            body = "│ ".join(part.ljust(self.cell) for part in parts)
-            yield Line((prefix + body).rstrip(), style)
+            prefix = _prefix(step, tile) if n == 0 else _prefix()
+            yield Line(
+                (prefix + "│ ".join(part.ljust(self.cell) for part in parts)).rstrip(), style
+            )
+
+    def _describe(self, moment: Moment) -> str:
+        """What happens; the plain issue of an instruction that is then done is just its text."""
+        row = moment.row
+        mark = f"{MARKS[row.mark]} " if row.mark in MARKS else ""
+        event = _EVENTS.get(row.event, f" ({row.event})")
+        if row.event == "issue" and not row.mark and row.place in self.delayed:
+            event = " is issued"
+        return mark + (row.place.text or row.place.instruction) + event + self._who(moment)
+
+    def _who(self, moment: Moment) -> str:
+        """Which warps, where the lane does not say it."""
+        place = moment.row.place
+        if self.by_warp or self.warps[place.agent, place.cta] == 1:
+            return ""
+        first, *rest = sorted(set(moment.warps))
+        return f" [warps {first}-{rest[-1]}]" if rest else f" [warp {first}]"
 
 
-def _prefix(step: str, tile: str) -> str:
-    return f"{step:>6} {tile:>4}  "
-
-
-def _title(lane: Lane) -> str:
-    agent, cta, warp = lane
-    return agent if lane == _OTHERS else f"{agent}, CTA {cta} warp {warp}"
-
-
-def _describe(number: int, rows: Sequence[ScheduleRow]) -> str:
-    """What happens in this row; a plain issue of an instruction that is then done is its text."""
-    row = rows[number]
-    text = row.place.text or row.place.instruction
-    mark = f"{MARKS[row.mark]} " if row.mark in MARKS else ""
-    return mark + text + _suffix(number, rows)
-
-
-def _suffix(number: int, rows: Sequence[ScheduleRow]) -> str:
-    row = rows[number]
-    if row.event == "issue":
-        later = any(r.place == row.place and r.event == "access" for r in rows[number + 1 :])
-        return " is issued" if later else ""
-    return _SUFFIXES.get(row.event, f" ({row.event})")
-
-
-_SUFFIXES = {
+_EVENTS = {
+    "issue": "",
     "access": " takes effect",
     "complete": " is complete",
     "pass": " passes",
     "blocked": " waits for ever",
 }
+
+
+def _prefix(step: str = "", tile: str = "") -> str:
+    return f"{step:>6} {tile:>4}  "
+
+
+def _title(lane: Lane) -> str:
+    agent, cta, warp = lane
+    if lane == _OTHERS:
+        return agent
+    return f"{agent}, CTA {cta}" if warp is None else f"{agent}, CTA {cta} warp {warp}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from lastread.litmus.report import as_text, console, listing, report
 from lastread.litmus.sentences import headline, sentence
-from lastread.litmus.swimlanes import MAX_ROWS, choose_lanes, swimlanes
+from lastread.litmus.swimlanes import MAX_MOMENTS, lanes_of, moments, swimlanes
 from lastread.model.readings import REGISTER_USE
 from lastread.model.verdict import Finding, Place, Proof, ProofStep, Result, ScheduleRow
 
@@ -197,15 +197,33 @@ def test_swimlanes_fit_the_width(width: int, agents: int) -> None:
 
 def test_lanes_at_fault_come_first_and_the_rest_share_a_lane() -> None:
     others = tuple(ScheduleRow(replace(ACQUIRE, agent=f"other{n}"), "pass") for n in range(5))
-    lanes = choose_lanes(others + SCHEDULE)
+    lanes, by_warp = lanes_of(others + SCHEDULE)
+    assert not by_warp
     assert [lane[0] for lane in lanes] == ["softmax", "correction", "other0", "others"]
+
+
+def test_two_warps_of_one_agent_get_a_lane_each() -> None:
+    other = replace(LOAD, warp=5, instruction="tcgen05.st", text="tcgen05.st corr[1]")
+    schedule = (ScheduleRow(other, "access", "second"), ScheduleRow(LOAD, "access", "first"))
+    lines = swimlanes(replace(RACE, second=other, schedule=schedule), 100)
+    assert "correction, CTA 0 warp 5" in lines[0].text
+    assert "correction, CTA 0 warp 4" in lines[0].text
+
+
+def test_equal_steps_of_neighbouring_warps_are_one_moment() -> None:
+    warps = tuple(ScheduleRow(replace(RELEASE, warp=warp), "issue") for warp in (4, 5, 6, 7))
+    story = moments((*warps, *SCHEDULE))
+    assert [moment.steps for moment in story] == [4, 1, 1, 1, 1, 1]
+    text = "\n".join(line.text for line in swimlanes(replace(RACE, schedule=warps + SCHEDULE), 100))
+    assert "mbarrier.arrive empty[1] [warps 4-7]" in text
+    assert "mbarrier.arrive empty[1] [warp 4]" in text
 
 
 def test_a_long_schedule_is_collapsed_around_the_fault() -> None:
     far = tuple(ScheduleRow(replace(ACQUIRE, agent="load", tile=n), "pass") for n in range(500))
     lines = [line.text for line in swimlanes(replace(RACE, schedule=far + SCHEDULE + far), 100)]
     assert sum("steps …" in line for line in lines) == 2
-    assert len(lines) < 2 * MAX_ROWS
+    assert len(lines) < 2 * MAX_MOMENTS
     assert any("tcgen05.ld corr[1] is" in line for line in lines)
     assert any("② tcgen05.st" in line for line in lines)
 
@@ -225,7 +243,7 @@ def test_the_report_answers_first_and_says_what_would_order_it() -> None:
         "▸ ptx",
         "race (ptx): softmax may refill corr[1] for tile 3",
         "ring.kernel:41",
-        "6 places and tiles show it",
+        "6 instances by location and tile",
         "✗ no order ① → ②",
         "What would order it: tcgen05.wait::ld after line 41",
         "ordered by `hardware`, taking register-use-completes-load",

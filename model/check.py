@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from . import instructions as ins
+from .branches import programs
 from .causality import Causality
 from .composition import ROWS, Row
 from .conflicts import Conflicts, Regions, find_regions
+from .deadlock import explain_deadlock
 from .explain import Explainer, is_read, place_of
 from .graph import AccessEvent, Graph, build_graph
 from .instructions import Proxy
@@ -67,9 +68,25 @@ def check(
     question = Question(
         program, chosen, location, table, rows, deadline, progress or (lambda message: None)
     )
-    result = Checker(question).result(max_findings)
+    results = []
+    for each in programs(program):
+        results.append(Checker(replace(question, program=each)).result(max_findings))
+        if question.late():
+            break
+    result = _worst(results)
     result.seconds = time.monotonic() - started
     return result
+
+
+def _worst(results: list[Result]) -> Result:
+    """One answer for all branch outcomes: the first that is worst, and what all assumed."""
+    severity = ("deadlock", "race", "misuse", "unknown", "ordered")
+    worst = min(results, key=lambda result: severity.index(result.verdict))
+    used = {name for result in results for name in result.assumptions}
+    notes = {note: None for result in results for note in result.notes}
+    if len(results) > 1:
+        notes[f"{len(results)} combinations of branch outcomes judged; the worst is shown"] = None
+    return replace(worst, assumptions=tuple(sorted(used)), notes=tuple(notes))
 
 
 class Checker:
@@ -168,8 +185,6 @@ class Checker:
         return findings
 
     def _deadlock(self, graph: Graph) -> Finding:
-        from .deadlock import explain_deadlock
-
         return explain_deadlock(self.run, graph)
 
     # --- pairs ----------------------------------------------------------------------------------------
@@ -203,9 +218,7 @@ class Checker:
         if not any(step.guard for _, step in self.program.steps()):
             return True
         first, second = (judgement.graph.accesses[n] for n in (group.first, group.second))
-        return any(
-            self._unordered_under(default, first, second) for default in (True, False)
-        )
+        return any(self._unordered_under(default, first, second) for default in (True, False))
 
     def _unordered_under(self, default: bool, first: AccessEvent, second: AccessEvent) -> bool:
         forced = dict(first.guard | second.guard)
@@ -215,9 +228,7 @@ class Checker:
 
         graph = self._graph(self.reading, decide)
         causality = Causality(graph, self.question.rows)
-        numbers = {
-            (event.where, event.access): event for event in graph.accesses
-        }
+        numbers = {(event.where, event.access): event for event in graph.accesses}
         one, two = (numbers[e.where, e.access] for e in (first, second))
         return not causality.before(two).surely >> one.number & 1
 
@@ -275,7 +286,13 @@ def _merge(findings: list[Finding]) -> list[Finding]:
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         array = finding.location.partition("[")[0]
-        key = (finding.kind, array, finding.first.agent, finding.first.line, finding.first.text.split()[0])
+        key = (
+            finding.kind,
+            array,
+            finding.first.agent,
+            finding.first.line,
+            finding.first.text.split()[0],
+        )
         known = merged.get(key)
         merged[key] = finding if known is None else replace(known, count=known.count + 1)
     return list(merged.values())

@@ -277,7 +277,7 @@ ROWS: tuple[Row, ...] = (
     Row("fence-arms", Edge.FENCE_RELEASE, M.HELD, _arm, Which.OTHER),
     Row("fence-arms-tmem", Edge.FENCE_RELEASE, M.HELD, _arm_tmem, Which.TMEM),
     Row("fence-rearms", Edge.FENCE_RELEASE, M.ARMED, _arm),
-    Row("fence-acquires", Edge.FENCE_ACQUIRE, M.SEEN, _acquire),
+    Row("fence-acquires", Edge.FENCE_ACQUIRE, M.SEEN, _acquire, Which.OTHER),
     Row("before-arms", Edge.BEFORE_SYNC, M.HELD, _before, Which.TMEM),
     Row("after-acquires", Edge.AFTER_SYNC, M.SEEN, _after, Which.TMEM),
     Row("proxy-fence", Edge.PROXY_FENCE, M.HELD, _fence_proxy),

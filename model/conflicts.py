@@ -152,5 +152,3 @@ class Conflicts:
             if near or (min(strong, event.access.strong) >= Scope.CLUSTER):
                 found |= 1 << other
         return found
-
-

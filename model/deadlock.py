@@ -75,7 +75,10 @@ def _arrives_later(run: Run, other: Where, blocked: Where) -> bool:
         if isinstance(wanted, ins.MbarrierTryWait):
             if any(signal.barrier == wanted.barrier for signal in instruction.signals):
                 return True
-            if isinstance(instruction, ins.MbarrierArrive) and instruction.barrier == wanted.barrier:
+            if (
+                isinstance(instruction, ins.MbarrierArrive)
+                and instruction.barrier == wanted.barrier
+            ):
                 return True
         elif isinstance(wanted, ins.Bar) and isinstance(instruction, ins.Bar):
             same = run.agent(other).cta == run.agent(blocked).cta and instruction.id == wanted.id

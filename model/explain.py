@@ -157,12 +157,11 @@ class Explainer:
 
     def _completes_before(self, first: AccessEvent, where: Where) -> bool:
         """Does some rule complete the access at or before the hand-off?"""
-        limit = max(
-            number for number in self._nodes_of(where)
-        )
+        limit = max(number for number in self._nodes_of(where))
         bit = 1 << first.number
         return any(
-            injection.bits & bit for number, injection in self.causality.injections()
+            injection.bits & bit
+            for number, injection in self.causality.injections()
             if number <= limit
         )
 
@@ -171,9 +170,7 @@ class Explainer:
         nodes += [n for (w, _), n in self.graph.complete_of.items() if w == where]
         return nodes
 
-    def _scope_problem(
-        self, first: AccessEvent, second: AccessEvent
-    ) -> tuple[str, str] | None:
+    def _scope_problem(self, first: AccessEvent, second: AccessEvent) -> tuple[str, str] | None:
         if first.cta == second.cta:
             return None
         return (
@@ -210,9 +207,7 @@ class Explainer:
             tuple(assumptions),
         )  # fmt: skip
 
-    def _steps(
-        self, path: Path, first: AccessEvent, second: AccessEvent
-    ) -> tuple[ProofStep, ...]:
+    def _steps(self, path: Path, first: AccessEvent, second: AccessEvent) -> tuple[ProofStep, ...]:
         steps = []
         before = self._describe(first.where)
         for hop in path.hops:

@@ -305,9 +305,7 @@ class GraphBuilder:
         if not self._guard(step):
             strand.pending[pool] &= ~bits
 
-    def _cover_generic(
-        self, strand: Strand, node: int, step: Step, rule: Rule, mask: int
-    ) -> None:
+    def _cover_generic(self, strand: Strand, node: int, step: Step, rule: Rule, mask: int) -> None:
         instruction = step.instruction
         scope = getattr(instruction, "scope", Scope.CTA)
         if isinstance(instruction, (ins.ClusterArrive, ins.FenceMbarrierInit)):
@@ -349,9 +347,7 @@ class GraphBuilder:
         if writes:
             injections.append(Injection(writes, state._replace(visible=visible), rule.name))
 
-    def _retired(
-        self, groups: list[int], wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup
-    ) -> int:
+    def _retired(self, groups: list[int], wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup) -> int:
         """All groups but the newest `pending`; None means uncommitted copies too (wait_all)."""
         if wait.pending is None:
             return -1
@@ -416,9 +412,7 @@ class GraphBuilder:
             strand.last_mma[where.agent] = list(begins.values())
         return list(begins.values())
 
-    def _begin(
-        self, strand: Strand, issue: int, where: Where, step: Step, proxy: Proxy
-    ) -> int:
+    def _begin(self, strand: Strand, issue: int, where: Where, step: Step, proxy: Proxy) -> int:
         """Accesses come after this node: at the issue, or at the last bound before it."""
         pool = step.instruction.pool
         if pool not in (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA):
@@ -484,6 +478,9 @@ class GraphBuilder:
                 if fenced:
                     finals.append(Injection(bits, State(fenced=fenced), "proxy-fence-in-order"))
         if event.access.proxy is Proxy.TMEM:
+            if pool is not Pool.GENERIC and self.table.has("tcgen05-in-order", self.reading):
+                synchronous = strand.done_generic & self.graph.tmem
+                finals.append(Injection(synchronous, State(), "tcgen05-in-order"))
             bits, rule = strand.pipes.sources(instruction, event.access.operand)
             if bits:
                 finals.append(Injection(bits, State(), rule))
@@ -586,7 +583,9 @@ class GraphBuilder:
         guarded: bool,
     ) -> None:  # fmt: skip
         space = self._in_space(fence.space) & mask
-        self.graph.nodes[node].effects.append((Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space))
+        self.graph.nodes[node].effects.append(
+            (Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space)
+        )
         if not self.table.has("proxy-fence", self.reading):
             return
         for fenced in list(strand.generic):

@@ -351,8 +351,10 @@ class MbarrierArrive(MbarrierInstruction):
         if not self.count:
             return f"mbarrier.expect_tx {self.barrier.label}"
         name = "mbarrier.arrive.expect_tx" if self.expect else "mbarrier.arrive"
-        sem = "" if (self.sem, self.scope) == (Sem.RELEASE, Scope.CTA) else (
-            f".{self.sem.value}.{self.scope.name.lower()}"
+        sem = (
+            ""
+            if (self.sem, self.scope) == (Sem.RELEASE, Scope.CTA)
+            else (f".{self.sem.value}.{self.scope.name.lower()}")
         )
         return f"{name}{sem} {self.barrier.label}"
 
@@ -368,8 +370,10 @@ class MbarrierTryWait(MbarrierInstruction):
 
     @property
     def text(self) -> str:
-        sem = "" if (self.sem, self.scope) == (Sem.ACQUIRE, Scope.CTA) else (
-            f".{self.sem.value}.{self.scope.name.lower()}"
+        sem = (
+            ""
+            if (self.sem, self.scope) == (Sem.ACQUIRE, Scope.CTA)
+            else (f".{self.sem.value}.{self.scope.name.lower()}")
         )
         return f"{self.mnemonic}{sem} {self.barrier.label}, {self.parity}"
 

@@ -133,7 +133,7 @@ _TABLE: tuple[Rule, ...] = (
         "before it",
         "anything at a relaxed wait; other earlier instructions",
         basis=Basis.INFERRED,
-        at=(ins.MbarrierTryWait, ins.Bar, ins.ClusterWait, ins.Fence, ins.BarWarpSync),
+        at=(ins.MbarrierTryWait, ins.Bar, ins.ClusterWait, ins.BarWarpSync),
         when=lambda i: _acquires(i) or (isinstance(i, ins.Bar) and i.waits)
         or isinstance(i, ins.BarWarpSync),
         takes=TCGEN05, assumption=ACQUIRE_TCGEN05,
@@ -147,8 +147,8 @@ _TABLE: tuple[Rule, ...] = (
     ),
     Rule(
         "tcgen05-in-order", "PTX §9.7.18.6.1", Kind.BOUND,
-        "a tcgen05.wait is ordered with the thread's later tcgen05 operations",
-        "completion of operations the wait does not name",
+        "tcgen05.wait, alloc and dealloc are ordered with the thread's later tcgen05 operations",
+        "completion of operations that no wait names",
         at=(ins.Tcgen05Wait,), takes=TCGEN05,
     ),
     Rule(

@@ -203,7 +203,9 @@ class Runner:
         if isinstance(instruction, ins.MbarrierInit):
             state = self.barriers[instruction.barrier]
             if state.count is not None:
-                self._misuse("lifetime", where, instruction.barrier.label, "init of a live mbarrier")
+                self._misuse(
+                    "lifetime", where, instruction.barrier.label, "init of a live mbarrier"
+                )
             state.start(instruction.count)
         elif isinstance(instruction, ins.MbarrierInval):
             self.barriers[instruction.barrier].count = None

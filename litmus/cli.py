@@ -248,7 +248,7 @@ class Question:
     launch: dict[str, Any]
     location: str | None
     timeout: float | None
-    limits: dict[str, int]
+    limits: dict[str, Any]
 
 
 @dataclass(frozen=True)

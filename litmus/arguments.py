@@ -14,9 +14,10 @@ from typing import Any
 from ..model.program import InputError
 from ..model.readings import DEFAULT_ISA, READINGS, Reading, reading_named
 
-Value = int | bool | str | list[int]
+Value = int | float | bool | str | list[int]
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}|0x[0-9a-fA-F]{1,16}")
+_REAL = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}(e[+-]?[0-9]{1,3})?")
 _NAME = re.compile(r"[A-Za-z_$%][\w$%.]*", re.ASCII)
 _WORDS: dict[str, Value] = {"true": True, "false": False}
 
@@ -27,15 +28,22 @@ def integer(text: str) -> int | None:
 
 
 def value(text: str) -> Value:
-    """An integer, `true`, `false`, a list of integers with commas, or else a word.
+    """A number, `true`, `false`, a list of integers with commas, or else a word.
 
     Errors: InputError for nothing, and for a list of anything but integers.
     """
     if not text:
         raise InputError("expected a value after '='")
-    if "," not in text:
-        number = integer(text)
-        return _WORDS.get(text, text) if number is None else number
+    if "," in text:
+        return integers(text)
+    if _REAL.fullmatch(text):
+        return float(text)
+    number = integer(text)
+    return _WORDS.get(text, text) if number is None else number
+
+
+def integers(text: str) -> list[int]:
+    """`1,3,2` as a list. Errors: InputError."""
     numbers = [integer(item) for item in text.split(",")]
     if None in numbers:
         raise InputError(f"expected a list of integers such as 1,3,2, not {text!r}")
@@ -64,25 +72,30 @@ def settings(option: str, texts: Sequence[str]) -> dict[str, Value]:
     return found
 
 
-def buffers(option: str, texts: Sequence[str]) -> dict[str, bytes | list[int]]:
-    """`NAME=FILE` (its bytes) or `NAME=1,2,3` (its elements)."""
-    found: dict[str, bytes | list[int]] = {}
+def buffers(option: str, texts: Sequence[str]) -> dict[str, list[int]]:
+    """`NAME=1,2,3`, or `NAME=FILE` with a text file of integers: the elements of buffers."""
+    found: dict[str, list[int]] = {}
     for text in texts:
         name, rest = named(option, text)
         if name in found:
             raise InputError(f"{option} {text}: {name} is given twice")
-        found[name] = _contents(option, rest)
+        found[name] = _elements(option, rest)
     return found
 
 
-def _contents(option: str, text: str) -> bytes | list[int]:
-    numbers = [integer(item) for item in text.split(",")]
-    if None not in numbers:
-        return [number for number in numbers if number is not None]
+def _elements(option: str, text: str) -> list[int]:
+    if all(integer(item) is not None for item in text.split(",")):
+        return integers(text)
     try:
-        return Path(text).read_bytes()
+        content = Path(text).read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{option}: cannot read {text}: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{option}: {text} is not a text file of integers") from None
+    try:
+        return integers(",".join(content.replace(",", " ").split()))
+    except InputError as error:
+        raise InputError(f"{option}: {text}: {error}") from None
 
 
 def dimensions(option: str, text: str) -> tuple[int, int, int]:

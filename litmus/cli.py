@@ -453,9 +453,10 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from ..kernels_abstract import library
+    from ..kernels_abstract import describe, names
     from .report import as_text, console, listing
 
-    kernels = [library.describe(name) for name in library.names()]
-    print(as_text(listing(kernels), console(sys.stdout)), end="")
+    kernels = [describe(name) for name in names()]
+    rows = [(kernel.name, kernel.purpose, kernel.parameters) for kernel in kernels]
+    print(as_text(listing(rows), console(sys.stdout)), end="")
     return NOTHING_FOUND

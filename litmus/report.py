@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import IO
 
 from rich.console import Console, Group, RenderableType
@@ -136,7 +137,7 @@ def _error(
 ) -> Iterator[RenderableType]:
     kind = finding.kind if finding.kind != "proxy" else "missing proxy fence"
     yield Text.assemble((f"{kind} ({reading}): ", "bold red"), (sentence(finding) + ".", "bold"))
-    yield _places(finding, path, lines)
+    yield from _places(finding, path, lines)
     if finding.count > 1:
         yield Text(
             f"  {finding.count} instances by location and tile; this is the smallest.", "dim"
@@ -157,34 +158,32 @@ _SCHEDULE = "A schedule that leads to it (time goes down)"
 _SCHEDULES = {"deadlock": "Where they are stuck"}
 
 
-def _places(finding: Finding, path: str, lines: Sequence[str]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    places: list[tuple[str, Place | None]] = [
-        (MARKS["first"], finding.first),
-        (MARKS["second"], finding.second),
-    ]
-    for mark, place in places:
-        if place is not None:
-            where = f"{path}:{place.line}" if path and place.line else ""
-            text = place.text or place.instruction
-            table.add_row(f"  {mark} {text}", place_name(place), where or _line(place))
-            source = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
-            if source and source != text:
-                table.add_row("", Text(source, "dim"))
-    return table
+def _places(finding: Finding, path: str, lines: Sequence[str]) -> Iterator[RenderableType]:
+    for mark, place in ((MARKS["first"], finding.first), (MARKS["second"], finding.second)):
+        if place is None:
+            continue
+        text = place.text or place.instruction
+        yield _item(f"{text}: {place_name(place)}", mark)
+        source = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
+        where = _where(place, path)
+        if where:
+            same = "" if source == text else source
+            yield _item(Text(f"{where}  {same}".rstrip(), "dim"), " ")
 
 
-def _line(place: Place) -> str:
-    return f"line {place.line}" if place.line else ""
+def _where(place: Place, path: str) -> str:
+    if not place.line:
+        return ""
+    return f"{PurePath(path).name}:{place.line}" if path else f"line {place.line}"
 
 
 def _instances(finding: Finding) -> str:
     return f" ({finding.count} instances)" if finding.count > 1 else ""
 
 
-def _item(text: str, mark: str = "-") -> Padding:
+def _item(text: str | Text, mark: str = "-") -> Padding:
     row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_row(mark, Text(text))
+    row.add_row(mark, Text(text) if isinstance(text, str) else text)
     return Padding(row, (0, 0, 0, 2))
 
 
@@ -202,7 +201,8 @@ def _differences(results: Sequence[Result], deciding: Result) -> Iterator[Render
         less = [name for name in deciding.assumptions if name not in other.assumptions]
         because = f", taking {' and '.join(more)}" if more else ""
         without = f", without {' and '.join(less)}" if less else ""
-        yield _item(f"{other.verdict} by `{other.reading}`{because}{without}")
+        more_to_see = f" (--reading {other.reading} shows it)" if other.errors else ""
+        yield _item(f"{other.verdict} by `{other.reading}`{because}{without}{more_to_see}")
 
 
 # --- proofs ---------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ def _proofs_of(result: Result, proofs: Sequence[Proof]) -> Iterator[RenderableTy
     for proof in proofs[1:]:
         rules = ", ".join(dict.fromkeys(step.rule for step in proof.steps))
         yield _item(
-            f"{proof.location}: {proof.first.instruction} before {proof.second.instruction} "
-            f"({rules})"
+            f"{proof.location}: {proof.first.agent}'s {proof.first.instruction} before "
+            f"{proof.second.agent}'s {proof.second.instruction} ({rules})"
         )
 
 

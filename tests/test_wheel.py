@@ -25,6 +25,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy without an index: what setuptools leaves behind stays there."""
+    pytest.importorskip("setuptools", minversion="77", reason="the build backend")
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")

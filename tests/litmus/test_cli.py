@@ -170,6 +170,7 @@ def test_exit_status(run: Run, arguments: str, status: int) -> None:
         ("check racy --param n=2", "racy: --param is for .ptx files; a kernel takes --set"),
         ("check a.ptx --set o=1", "a.ptx: --set is for kernels; a .ptx file takes --param"),
         ("check a.ptx --buffer t=/nowhere", "--buffer: cannot read /nowhere: No such file"),
+        ("check a.ptx --buffer t=README.md", "--buffer: README.md: expected a list of integers"),
         ("check absent --json", "no kernel 'absent'"),
     ],
 )
@@ -292,17 +293,17 @@ def test_the_launch_of_a_ptx_file(
 
     pytest.importorskip("lastread.kernels_abstract.ptx_program")
     monkeypatch.setattr("lastread.kernels_abstract.ptx_program.load_ptx", load_ptx)
-    table = tmp_path / "table.bin"
-    table.write_bytes(b"\x01\x02")
-    launch = "--entry main --grid 2 --block 128,8 --param n=4 --param s=0x10"
+    table = tmp_path / "table"
+    table.write_text("1, 2\n3\n")
+    launch = "--entry main --grid 2 --block 128,8 --param n=4 --param s=0.5"
     run("check", "k.ptx", *launch.split(), "--buffer", "pages=0,1,2", "--buffer", f"t={table}")
     assert given == {
         "path": "k.ptx",
         "entry": "main",
         "grid": (2, 1, 1),
         "block": (128, 8, 1),
-        "parameters": {"n": 4, "s": 16},
-        "buffers": {"pages": [0, 1, 2], "t": b"\x01\x02"},
+        "parameters": {"n": 4, "s": 0.5},
+        "buffers": {"pages": [0, 1, 2], "t": [1, 2, 3]},
     }
 
 

@@ -16,7 +16,6 @@ from .composition import ALL_CTAS, ROWS, Composition, Context, Label, Mode, Row,
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
-from . import instructions as ins
 from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE
 
 Bits = dict[State, int]
@@ -55,7 +54,7 @@ class Causality:
         self.graph = graph
         self.context = Context(graph.reading, graph.table)
         self.composition = Composition(self.context, rows)
-        self.by_proxy = {proxy: 0 for proxy in Proxy}
+        self.by_proxy = dict.fromkeys(Proxy, 0)
         self.by_cta: dict[int, int] = {}
         for event in graph.accesses:
             self.by_proxy[event.access.proxy] |= 1 << event.number
@@ -68,7 +67,7 @@ class Causality:
         self.known: dict[int, Bits] = {}
         self._pass()
 
-    # --- the pass ---------------------------------------------------------------------------------
+    # --- the pass ----------------------------------------------------------------------------
 
     def _pass(self) -> None:
         nodes = self.graph.nodes
@@ -117,7 +116,7 @@ class Causality:
                 result[state] = result.get(state, 0) | rest
         return result
 
-    # --- what comes before an access -----------------------------------------------------------------
+    # --- what comes before an access ---------------------------------------------------------
 
     def before(self, event: AccessEvent) -> Before:
         surely, execution = 0, 0
@@ -206,7 +205,7 @@ class Causality:
             return bool(state.fenced)
         return event.cta in state.fenced
 
-    # --- the path of one pair ---------------------------------------------------------------------------
+    # --- the path of one pair ----------------------------------------------------------------
 
     def path(self, first: AccessEvent, second: AccessEvent) -> Path | None:
         """A shortest chain of rules from `first` to `second`, or None when there is none."""

@@ -9,21 +9,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .branches import programs
+from .build import build_graph
 from .causality import Causality
 from .composition import ROWS, Row
 from .conflicts import Conflicts, Regions, find_regions
 from .deadlock import explain_deadlock
 from .explain import Explainer, is_read, place_of
-from .graph import AccessEvent, Graph, build_graph
+from .graph import AccessEvent, Graph
 from .instructions import Proxy
 from .judge import Group, Judge, Judgement, hazard
 from .matching import unstable
 from .program import Choice, Program
-from .readings import ASSUMPTIONS, Reading, reading_named
+from .readings import (
+    ACQUIRE_TCGEN05,
+    ASSUMPTIONS,
+    COMPLETED_RIDES,
+    CTA_SPANS_CLUSTER,
+    LANES_TOGETHER,
+    OWN_EFFECTS,
+    REGISTER_USE,
+    Reading,
+    reading_named,
+)
 from .rules import TABLE, RuleTable
-from .run import Run, Where, run_once
+from .run import Run, run_once
 from .verdict import KINDS, Finding, Proof, Result, verdict_of
 
 MAX_FINDINGS = 20
@@ -132,6 +144,16 @@ class Checker:
             tuple(self.notes), max(0, len(findings) - max_findings),
         )  # fmt: skip
 
+    @cached_property
+    def _proxies(self) -> set[Proxy]:
+        """Proxies of the accesses that take part in some conflict."""
+        return {
+            access.proxy
+            for _, step in self.program.steps()
+            for access in step.instruction.accesses
+            if self.regions.wanted(access.region)
+        }
+
     def _give_up(self, reason: str) -> None:
         self.unknown = True
         self.notes.append(reason)
@@ -146,18 +168,12 @@ class Checker:
 
     def _other_version(self) -> Causality | None:
         """The order by the ISA version that differs most from this one, where it can matter."""
-        tmem = any(
-            access.proxy is Proxy.TMEM
-            for _, step in self.program.steps()
-            for access in step.instruction.accesses
-            if self.regions.wanted(access.region)
-        )
-        if not tmem or self.reading.isa not in ("9.3", "9.4"):
+        if Proxy.TMEM not in self._proxies or self.reading.isa not in ("9.3", "9.4"):
             return None
         isa = "9.3" if self.reading.isa == "9.4" else "9.4"
         return Causality(self._graph(replace(self.reading, isa=isa)), self.question.rows)
 
-    # --- findings that are not pairs ------------------------------------------------------------------
+    # --- findings that are not pairs ---------------------------------------------------------
 
     def _contract_findings(self, graph: Graph) -> list[Finding]:
         findings = []
@@ -187,7 +203,7 @@ class Checker:
     def _deadlock(self, graph: Graph) -> Finding:
         return explain_deadlock(self.run, graph)
 
-    # --- pairs ----------------------------------------------------------------------------------------
+    # --- pairs -------------------------------------------------------------------------------
 
     def _pair_findings(self, judgement: Judgement) -> list[Finding]:
         explainer = Explainer(judgement.graph, judgement.causality)
@@ -232,7 +248,7 @@ class Checker:
         one, two = (numbers[e.where, e.access] for e in (first, second))
         return not causality.before(two).surely >> one.number & 1
 
-    # --- assumptions and proofs -------------------------------------------------------------------------
+    # --- assumptions and proofs --------------------------------------------------------------
 
     def _used_assumptions(self, judgement: Judgement) -> tuple[str, ...]:
         """A smallest set (by taking them away one by one) that gives the same answer."""
@@ -240,12 +256,27 @@ class Checker:
         for assumption in reversed(ASSUMPTIONS):  # the boldest first
             if assumption not in needed.assumptions:
                 continue
+            if not self._can_matter(assumption):
+                needed = replace(needed, assumptions=needed.assumptions - {assumption})
+                continue
             fewer = replace(needed, assumptions=needed.assumptions - {assumption})
             if self.question.late():
                 break
             if self._same_answer(judgement, fewer):
                 needed = fewer
         return tuple(sorted(needed.assumptions))
+
+    def _can_matter(self, assumption: str) -> bool:
+        """False when the program has nothing that the assumption speaks of."""
+        proxies = self._proxies
+        ctas = {agent.cta for agent in self.program.agents}
+        if assumption in (ACQUIRE_TCGEN05, COMPLETED_RIDES, REGISTER_USE):
+            return Proxy.TMEM in proxies or Proxy.ASYNC in proxies
+        if assumption in (OWN_EFFECTS, CTA_SPANS_CLUSTER):
+            return len(ctas) > 1
+        if assumption == LANES_TOGETHER:
+            return any(agent.lanes < 32 for agent in self.program.agents)
+        return Proxy.ASYNC in proxies
 
     def _same_answer(self, judgement: Judgement, reading: Reading) -> bool:
         graph = self._graph(reading)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from .graph import Graph, members
-from .instructions import Access, Role, Scope
+from .instructions import Pool, Role, Scope
 from .program import InputError, Program, Region
 
 
@@ -41,27 +41,47 @@ def location_regions(program: Program, location: str) -> list[Region]:
 
 def find_regions(program: Program, location: str | None) -> Regions:
     """Regions that can take part in a conflict whose bytes touch `location` (all when None)."""
-    changed: dict[Region, bool] = defaultdict(bool)
-    seen: dict[int, tuple[Access, ...]] = {}
-    for _, step in program.steps():
-        accesses = step.instruction.accesses
-        if id(accesses) in seen:
-            continue
-        seen[id(accesses)] = accesses
-        for access in accesses:
-            changed[access.region] |= access.role.changes or access.role is Role.ATOMIC
+    uses = _uses(program)
     focus = None if location is None else location_regions(program, location)
-    everywhere = _overlaps(changed, None)
-    narrowed = everywhere if focus is None else _overlaps(changed, focus)
+    everywhere = _overlaps(uses, None)
+    narrowed = everywhere if focus is None else _overlaps(uses, focus)
     return Regions(narrowed, frozenset(everywhere))
 
 
-def _overlaps(
-    changed: dict[Region, bool], focus: list[Region] | None
-) -> dict[Region, list[Region]]:
+@dataclass
+class Usage:
+    """How a region is used: `changed` by some access; `owner`, the only agent that touches it,
+    with generic accesses (-1: several agents, or asynchronous ones)."""
+
+    changed: bool = False
+    owner: int | None = None
+
+
+def _uses(program: Program) -> dict[Region, Usage]:
+    uses: dict[Region, Usage] = {}
+    for number, agent in enumerate(program.agents):
+        for step in agent.steps:
+            owner = number if step.instruction.pool is Pool.GENERIC else -1
+            for access in step.instruction.accesses:
+                usage = uses.get(access.region)
+                if usage is None:
+                    usage = uses[access.region] = Usage(owner=owner)
+                usage.changed |= access.role.changes or access.role is Role.ATOMIC
+                if usage.owner != owner:
+                    usage.owner = -1
+    return uses
+
+
+def _may_race(one: Usage, other: Usage) -> bool:
+    """One side changes the bytes, and they are not one thread's own generic accesses."""
+    private = one.owner == other.owner and one.owner != -1
+    return (one.changed or other.changed) and not private
+
+
+def _overlaps(uses: dict[Region, Usage], focus: list[Region] | None) -> dict[Region, list[Region]]:
     """Sweep each memory by columns; keep regions with a changing partner (itself included)."""
     memories: dict[tuple[object, int], list[Region]] = defaultdict(list)
-    for region in changed:
+    for region in uses:
         if focus is None or any(region.overlaps(place) for place in focus):
             memories[region.space, region.cta].append(region)
     found: dict[Region, list[Region]] = {}
@@ -71,7 +91,7 @@ def _overlaps(
         for region in regions:
             active = [other for other in active if other.columns[1] > region.columns[0]]
             for other in [*active, region]:
-                if not (changed[region] or changed[other]) or not region.overlaps(other):
+                if not _may_race(uses[region], uses[other]) or not region.overlaps(other):
                     continue
                 if focus is not None and not _touches(region, other, focus):
                     continue

@@ -34,7 +34,7 @@ class Explainer:
         self.graph = graph
         self.causality = causality
 
-    # --- schedules ----------------------------------------------------------------------------------
+    # --- schedules ---------------------------------------------------------------------------
 
     def schedule(self, first: AccessEvent, second: AccessEvent) -> tuple[ScheduleRow, ...]:
         """The fewest steps that let `second` take effect while `first` has yet to.
@@ -95,7 +95,7 @@ class Explainer:
                     queue.append(source)
         return seen
 
-    # --- what is missing ------------------------------------------------------------------------------
+    # --- what is missing ---------------------------------------------------------------------
 
     def missing(self, first: AccessEvent, second: AccessEvent, kind: str) -> tuple[str, str]:
         """The edge that is not there, and what would supply it."""
@@ -186,7 +186,7 @@ class Explainer:
             return "a barrier between them (bar.sync), or an mbarrier arrive and wait"
         return "a cluster barrier between them, or a release and acquire of cluster scope"
 
-    # --- proofs ---------------------------------------------------------------------------------------
+    # --- proofs ------------------------------------------------------------------------------
 
     def proof(self, first: AccessEvent, second: AccessEvent, hazard: str) -> Proof | None:
         path = self.causality.path(first, second)

@@ -70,7 +70,7 @@ class Sem(Enum):
 
 
 class Role(Enum):
-    """What an access does to its bytes. ALLOC and FREE bound a lifetime; OBJECT uses an mbarrier."""
+    """What an access does to its bytes. ALLOC and FREE bound a lifetime; OBJECT: an mbarrier."""
 
     READ = "read"
     WRITE = "write"
@@ -143,12 +143,12 @@ class Instruction:
         return f"{self.mnemonic} {places}".strip()
 
 
-# --- generic memory operations (PTX ISA §8.2, §9.7.9) ------------------------------------------
+# --- generic memory operations (PTX ISA §8.2, §9.7.9) ---------------------------------------
 
 
 @dataclass(frozen=True)
 class Load(Instruction):
-    """ld: `register` receives the value. `.nc` loads are outside the model (§8.2) but read bytes."""
+    """ld: `register` receives the value. `.nc` loads are outside the model (§8.2); taken as ld."""
 
     region: Region
     register: str = ""
@@ -246,7 +246,7 @@ class FenceMbarrierInit(Instruction):
     mnemonic = "fence.mbarrier_init"
 
 
-# --- registers ------------------------------------------------------------------------------------
+# --- registers ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Compute(Instruction):
         return f"{self.register} = {self.function}({', '.join(self.registers)})"
 
 
-# --- mbarrier (§9.7.15.16) ------------------------------------------------------------------------
+# --- mbarrier (§9.7.15.16) ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ class MbarrierArrive(MbarrierInstruction):
 
 @dataclass(frozen=True)
 class MbarrierTryWait(MbarrierInstruction):
-    """try_wait.parity in a loop: passes once the number of completed phases has the other parity."""
+    """try_wait.parity, looped: passes once the number of completed phases has the other parity."""
 
     parity: int = 0
     sem: Sem = Sem.ACQUIRE
@@ -378,7 +378,7 @@ class MbarrierTryWait(MbarrierInstruction):
         return f"{self.mnemonic}{sem} {self.barrier.label}, {self.parity}"
 
 
-# --- execution barriers (§9.7.15.1-3) ---------------------------------------------------------------
+# --- execution barriers (§9.7.15.1-3) -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -423,7 +423,7 @@ class ClusterWait(Instruction):
     mnemonic = "barrier.cluster.wait"
 
 
-# --- asynchronous copies (§9.7.10.28) -----------------------------------------------------------------
+# --- asynchronous copies (§9.7.10.28) -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -518,7 +518,7 @@ class BulkCommitGroup(Instruction):
 
 @dataclass(frozen=True)
 class BulkWaitGroup(Instruction):
-    """All but the newest `pending` bulk groups of this thread are complete; `.read`: sources only."""
+    """All but the newest `pending` bulk groups of the thread are complete; `.read`: sources only."""
 
     pending: int = 0
     read: bool = False
@@ -529,7 +529,7 @@ class BulkWaitGroup(Instruction):
         return f"{self.mnemonic}{'.read' if self.read else ''} {self.pending}"
 
 
-# --- tcgen05 (§9.7.18) ------------------------------------------------------------------------------
+# --- tcgen05 (§9.7.18) ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

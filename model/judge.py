@@ -160,7 +160,7 @@ class Judge:
             return two, one
         return one, two
 
-    # --- equal values ----------------------------------------------------------------------------
+    # --- equal values ------------------------------------------------------------------------
 
     def _equal_writes(self, event: AccessEvent, bits: int) -> int:
         """Partners that store the same value, computed from loads that do not race."""
@@ -172,9 +172,9 @@ class Judge:
         equal = 0
         for other in members(bits):
             there = self.graph.accesses[other]
-            if other in self.graph.stored and there.access.region == event.access.region:
-                if self._stored(other) == mine:
-                    equal |= 1 << other
+            same_bytes = there.access.region == event.access.region
+            if same_bytes and other in self.graph.stored and self._stored(other) == mine:
+                equal |= 1 << other
         return equal
 
     def _stored(self, number: int) -> object | None:
@@ -222,7 +222,7 @@ class Judge:
         writes = self.conflicts.earlier(access) & self.before[access].surely
         return ("load", region, writes)
 
-    # --- another ISA version ------------------------------------------------------------------------
+    # --- another ISA version -----------------------------------------------------------------
 
     def _other_version(self, conflicting: list[int]) -> None:
         """Pairs that only the other version leaves unordered are notes."""

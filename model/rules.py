@@ -166,7 +166,7 @@ _TABLE: tuple[Rule, ...] = (
         basis=Basis.PRACTICE, at=(Instruction,), when=_is_use, takes=TCGEN05,
         assumption=REGISTER_USE,
     ),
-    # --- completion -----------------------------------------------------------------------------
+    # --- completion ---------------------------------------------------------------------------
     Rule(
         "release", "PTX §8.8, §9.7.15.16.13", Kind.COVER,
         "generic accesses before a release are performed before it",
@@ -248,7 +248,7 @@ _TABLE: tuple[Rule, ...] = (
         "anything else of the thread",
         at=(ins.CpAsyncMbarrierArrive,), takes=frozenset((Pool.CP_ASYNC,)),
     ),
-    # --- hand-off -------------------------------------------------------------------------------
+    # --- hand-off -----------------------------------------------------------------------------
     Rule(
         "mbarrier", "PTX §9.7.15.16.16, §8.9.4", Kind.HAND_OFF,
         "a release arrive of a phase to an acquire wait that observed this phase",
@@ -275,7 +275,7 @@ _TABLE: tuple[Rule, ...] = (
         "barrier.cluster.arrive to barrier.cluster.wait, in the cluster",
         "a relaxed arrive without a fence; asynchronous operations",
     ),
-    # --- pairs ----------------------------------------------------------------------------------
+    # --- pairs --------------------------------------------------------------------------------
     Rule(
         "pipelined", "PTX §9.7.18.6.2", Kind.PAIR,
         "listed pairs of tcgen05 accesses of one warp happen in order in the pipe",

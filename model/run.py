@@ -147,7 +147,7 @@ class Runner:
         self._effect(where, agent, instruction)
         return True
 
-    # --- what may pass -------------------------------------------------------------------------
+    # --- what may pass -----------------------------------------------------------------------
 
     def _passes(self, where: Where, agent: Agent, instruction: ins.Instruction) -> bool:
         if isinstance(instruction, ins.MbarrierTryWait):
@@ -197,7 +197,7 @@ class Runner:
                 generations.append([])
         return not waits or where in self.released
 
-    # --- what it does ---------------------------------------------------------------------------
+    # --- what it does ------------------------------------------------------------------------
 
     def _effect(self, where: Where, agent: Agent, instruction: ins.Instruction) -> None:
         if isinstance(instruction, ins.MbarrierInit):

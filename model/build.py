@@ -1,0 +1,702 @@
+"""From a run to the event graph, by the rule table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import instructions as ins
+from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State
+from .graph import AccessEvent, Graph, Guard, Injection, Node, Value, members
+from .instructions import Access, Pool, Proxy, Role, Scope
+from .pipes import PipeTracker
+from .program import Barrier, Choice, Region, Space, Step
+from .readings import Reading
+from .rules import TABLE, Kind, Rule, RuleTable
+from .run import Run, Where
+from .strand import Strand
+
+METAL_NOTE = "the barrier's flags do not name device memory"
+PO = Label(Edge.PO)
+LOCKSTEP = Label(Edge.PO, "lanes-run-together")
+ISSUE = Label(Edge.ISSUE)
+RIDE = Label(Edge.RIDE, "in-flight")
+AFTER_PO = Label(Edge.BEGIN, "po")
+AFTER_ISS = Label(Edge.BEGIN, "iss")
+AFTER_ISSUE = Label(Edge.BEGIN, "issue")
+TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
+
+Wanted = Callable[[Region], bool]
+Decide = Callable[[Choice], bool]
+
+
+@dataclass
+class Traits:
+    """What the tables say about one instruction, looked up once."""
+
+    instruction: ins.Instruction
+    accesses: tuple[Access, ...]
+    covers: list[Rule]
+    bounds: list[Rule]
+    begins: bool
+    """Its accesses take part: some are wanted, or its completion signals something."""
+    special: bool
+    """It synchronizes, fences or groups; the rest only moves data."""
+
+
+SPECIAL = (
+    ins.Fence, ins.FenceMbarrierInit, ins.FenceProxyAsync, ins.Tcgen05Fence,
+    ins.MbarrierTryWait, ins.MbarrierArrive, ins.ClusterWait,
+    ins.BulkCommitGroup, ins.CpAsyncCommitGroup,
+)  # fmt: skip
+
+
+class GraphBuilder:
+    def __init__(
+        self, run: Run, reading: Reading, table: RuleTable, wanted: Wanted, decide: Decide | None
+    ) -> None:
+        self.graph = Graph(run, reading, table)
+        self.decide = decide
+        self.run = run
+        self.reading = reading
+        self.table = table
+        self.wanted = wanted
+        self.covers = table.active(reading, Kind.COVER)
+        self.bound_rules = [r for r in table.active(reading, Kind.BOUND) if r.at]
+        self._known_traits: dict[int, Traits] = {}
+        self._rules_of_class: dict[type[ins.Instruction], tuple[list[Rule], list[Rule]]] = {}
+        self.program_order = table.has("po", reading)
+        self.copies_in_order = table.has("iss", reading)
+        self.issue_in_order = table.has("issue", reading)
+        self.lockstep = table.has("lanes-run-together", reading)
+        self.strands: dict[object, Strand] = {}
+        self.by_guard: dict[tuple[Choice, bool], int] = defaultdict(int)
+        self.entered: dict[Where, int] = {}
+        self.waiting: dict[tuple[Barrier, int], list[tuple[int, Label]]] = defaultdict(list)
+        self.phase_of: dict[tuple[Where, int], tuple[Barrier, int]] = {}
+        for barrier, phases in run.phases.items():
+            for number, arrivals in enumerate(phases):
+                for arrival in arrivals:
+                    self.phase_of[arrival] = (barrier, number)
+
+    def build(self) -> Graph:
+        for where in self.run.order:
+            if self._taken(self.run.step(where)):
+                self._step(where)
+        return self.graph
+
+    def _taken(self, step: Step) -> bool:
+        if self.decide is None or not step.guard:
+            return True
+        return all(self.decide(choice) is outcome for choice, outcome in step.guard)
+
+    def _guard(self, step: Step) -> Guard:
+        """Branch outcomes the step depends on; none once the choices are decided."""
+        return step.guard if self.decide is None else frozenset()
+
+    # --- nodes -------------------------------------------------------------------------------
+
+    def _node(self, kind: str, where: Where, preds: list[tuple[int, Label]]) -> int:
+        self.graph.nodes.append(Node(kind, where, preds))
+        return len(self.graph.nodes) - 1
+
+    def _strand(self, where: Where) -> Strand:
+        agent = self.run.agent(where)
+        merged = self.lockstep and agent.lanes < 32
+        key: object = (agent.cta, agent.warp) if merged else where.agent
+        strand = self.strands.get(key)
+        if strand is None:
+            pipes = PipeTracker(self.reading, self.table)
+            strand = self.strands[key] = Strand(len(self.strands), merged, pipes)
+        return strand
+
+    def _enter(self, strand: Strand, where: Where) -> int:
+        """The issue node of a step, after the steps of earlier positions."""
+        step = self.run.step(where)
+        position = step.position if strand.merged and step.position >= 0 else where.step
+        if position > strand.position:
+            if strand.group:
+                strand.heads, strand.group = strand.group, []
+                if len(strand.heads) > 2:
+                    preds = [(node, PO) for node, _ in strand.heads]
+                    strand.heads = [(self._node("join", where, preds), -1)]
+            self._settle(strand)
+            strand.position = position
+        preds = [
+            (node, PO if agent in (-1, where.agent) else LOCKSTEP) for node, agent in strand.heads
+        ]
+        node = self._node("issue", where, preds)
+        self.graph.issue_of[where] = node
+        strand.group.append((node, where.agent))
+        return node
+
+    def _leave(self, strand: Strand, where: Where, node: int) -> None:
+        """Later steps follow `node` instead of the issue node (a barrier that was passed)."""
+        strand.group = [(node, a) if a == where.agent else (n, a) for n, a in strand.group]
+
+    def _settle(self, strand: Strand) -> None:
+        """Accesses of the position just left become pending for the later ones."""
+        for event in strand.fresh:
+            bit = 1 << event.number
+            if event.pool is Pool.GENERIC:
+                strand.generic[frozenset()] |= bit
+                strand.done_generic |= bit
+            else:
+                strand.pending[event.pool] |= bit
+        strand.fresh = []
+
+    def _implied(self, guard: Guard) -> int:
+        """Accesses that are only executed when `guard` holds too."""
+        mask = -1
+        for item in guard:
+            mask &= self.by_guard[item]
+        return mask
+
+    # --- one step ----------------------------------------------------------------------------
+
+    def _step(self, where: Where) -> None:
+        step = self.run.step(where)
+        strand = self._strand(where)
+        if isinstance(step.instruction, ins.Compute):
+            self._compute(strand, where, step.instruction)
+            return
+        traits = self._traits(step.instruction)
+        if isinstance(step.instruction, (ins.Bar, ins.BarWarpSync)):
+            self._barrier(strand, where, step.instruction)
+            return
+        node = self._enter(strand, where)
+        if traits.covers and not step.instruction.signals:
+            self._complete_at(strand, node, where, step, traits)
+        if traits.special:
+            self._special(strand, node, where, step)
+        if step.instruction.reads:
+            self._use(strand, where, step.instruction.reads)
+        begins: list[int] = []
+        events: list[AccessEvent] = []
+        if traits.begins:
+            begins, events = self._accesses(strand, node, where, step, traits)
+        self._define(strand, where, step.instruction, events)
+        if traits.bounds:
+            self._bind(strand, node, step, traits)
+        if step.instruction.signals:
+            self._signals(strand, node, where, step, begins)
+
+    def _special(self, strand: Strand, node: int, where: Where, step: Step) -> None:
+        instruction = step.instruction
+        if isinstance(instruction, ins.MbarrierTryWait):
+            self._wait(node, where, instruction)
+        elif isinstance(instruction, ins.MbarrierArrive):
+            self._arrive(node, where, instruction)
+        elif isinstance(instruction, ins.ClusterWait):
+            self._cluster_wait(node, where, instruction)
+        elif isinstance(instruction, (ins.BulkCommitGroup, ins.CpAsyncCommitGroup)):
+            self._commit_group(strand, where.agent, instruction)
+        else:
+            self._fence(strand, node, where, step)
+
+    def _rules_at(self, kind: type[ins.Instruction]) -> tuple[list[Rule], list[Rule]]:
+        if kind not in self._rules_of_class:
+            self._rules_of_class[kind] = (
+                [r for r in self.covers if issubclass(kind, r.at)],
+                [r for r in self.bound_rules if r.name != "iss" and issubclass(kind, r.at)],
+            )
+        return self._rules_of_class[kind]
+
+    def _traits(self, instruction: ins.Instruction) -> Traits:
+        known = self._known_traits.get(id(instruction))
+        if known is None:
+            accesses = tuple(a for a in instruction.accesses if self.wanted(a.region))
+            covers, bounds = self._rules_at(type(instruction))
+            known = self._known_traits[id(instruction)] = Traits(
+                instruction,
+                accesses,
+                [r for r in covers if r.when(instruction)],
+                [r for r in bounds if r.when(instruction)],
+                bool(accesses or instruction.signals or instruction.pool is Pool.TCGEN05_MMA),
+                isinstance(instruction, SPECIAL),
+            )
+        return known
+
+    # --- completion --------------------------------------------------------------------------
+
+    def _complete_at(
+        self, strand: Strand, node: int, where: Where, step: Step, traits: Traits
+    ) -> None:
+        """COVER rules at an instruction itself; those of its signals are in `_signals`."""
+        for rule in traits.covers:
+            for pool in Pool:
+                if pool not in rule.takes:
+                    continue
+                self._cover(strand, node, where, step, rule, pool)
+
+    def _cover(
+        self, strand: Strand, node: int, where: Where, step: Step, rule: Rule, pool: Pool
+    ) -> None:
+        instruction = step.instruction
+        mask = self._implied(self._guard(step))
+        if pool is Pool.GENERIC:
+            self._cover_generic(strand, node, step, rule, mask)
+            return
+        bits = strand.pending[pool] & mask
+        if isinstance(instruction, (ins.BulkWaitGroup, ins.CpAsyncWaitGroup)):
+            bits &= self._retired(strand.groups[where.agent, pool], instruction)
+        elif rule.name == "register-use":
+            bits &= self._loads_of(strand, where, instruction.reads)
+        bits = self._only(bits, rule)
+        if not bits:
+            return
+        implicit = pool is Pool.BULK and self.table.has("implicit-proxy-fence", self.reading)
+        fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
+        visible = Scope.THREAD if pool in (Pool.BULK, Pool.CP_ASYNC) else Scope.SYS
+        riding = 0
+        for number in members(bits):
+            riding |= strand.riders.get(number, 0)
+        self._inject(node, bits | riding, State(fenced=fenced), visible, rule)
+        if not self._guard(step):
+            strand.pending[pool] &= ~bits
+
+    def _cover_generic(self, strand: Strand, node: int, step: Step, rule: Rule, mask: int) -> None:
+        instruction = step.instruction
+        scope = getattr(instruction, "scope", Scope.CTA)
+        if isinstance(instruction, (ins.ClusterArrive, ins.FenceMbarrierInit)):
+            scope = Scope.CLUSTER
+        for fenced in list(strand.generic):
+            bits = self._only(strand.generic[fenced] & mask, rule)
+            named, unnamed = self._by_space(bits, instruction)
+            self._inject(node, named, State(fenced=fenced), scope, rule)
+            if unnamed and self.reading.metal_flag_severity == "note":
+                doubt = State(fenced=fenced, note=METAL_NOTE)
+                self._inject(node, unnamed & self.graph.reads, doubt, scope, rule)
+            if not self._guard(step):
+                strand.generic[fenced] &= ~named
+
+    def _by_space(self, bits: int, instruction: ins.Instruction) -> tuple[int, int]:
+        """Accesses to memory that a barrier's flags name, and the others (Metal)."""
+        if not isinstance(instruction, ins.Bar) or len(instruction.spaces) > 1:
+            return bits, 0
+        named = 0
+        for number in members(bits):
+            if self.graph.accesses[number].access.region.space in instruction.spaces:
+                named |= 1 << number
+        return named, bits & ~named
+
+    def _only(self, bits: int, rule: Rule) -> int:
+        if not bits or rule.access is TABLE["wait::ld"].access:
+            return bits  # the row takes any access
+        kept = 0
+        for number in members(bits):
+            if rule.access(self.graph.accesses[number].access):
+                kept |= 1 << number
+        return kept
+
+    def _inject(self, node: int, bits: int, state: State, visible: Scope, rule: Rule) -> None:
+        reads, writes = bits & self.graph.reads, bits & ~self.graph.reads
+        injections = self.graph.nodes[node].injections
+        if reads:
+            injections.append(Injection(reads, state._replace(visible=Scope.SYS), rule.name))
+        if writes:
+            injections.append(Injection(writes, state._replace(visible=visible), rule.name))
+
+    def _retired(self, groups: list[int], wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup) -> int:
+        """All groups but the newest `pending`; None means uncommitted copies too (wait_all)."""
+        if wait.pending is None:
+            return -1
+        bits = 0
+        for group in groups[: max(0, len(groups) - wait.pending)]:
+            bits |= group
+        return bits
+
+    # --- registers ---------------------------------------------------------------------------
+
+    def _loads_of(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> int:
+        loads = 0
+        for register in registers:
+            loads |= strand.registers.get((where.agent, register), (0, -1))[0]
+        return loads
+
+    def _compute(self, strand: Strand, where: Where, compute: ins.Compute) -> None:
+        """Arithmetic orders nothing: it only passes on what its operands stand for."""
+        operands = self._operands(strand, where, compute.registers)
+        loads = self._loads_of(strand, where, compute.registers)
+        value = self._value(Value(compute.function, operands))
+        strand.registers[where.agent, compute.register] = (loads, value)
+
+    def _use(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> None:
+        for number in members(self._loads_of(strand, where, registers)):
+            self.graph.accesses[number].used = True
+
+    def _operands(
+        self, strand: Strand, where: Where, registers: tuple[str, ...]
+    ) -> tuple[int, ...]:
+        found = []
+        for register in registers:
+            known = strand.registers.get((where.agent, register))
+            if known is None:
+                known = (0, self._value(Value(f"undefined {register}")))
+            found.append(known[1])
+        return tuple(found)
+
+    def _value(self, value: Value) -> int:
+        self.graph.values.append(value)
+        return len(self.graph.values) - 1
+
+    # --- accesses ----------------------------------------------------------------------------
+
+    def _accesses(
+        self, strand: Strand, issue: int, where: Where, step: Step, traits: Traits
+    ) -> tuple[list[int], list[AccessEvent]]:
+        """Begin nodes (one per group of operands with the same bounds) and access events."""
+        instruction = step.instruction
+        begins: dict[Proxy, int] = {}
+        events = []
+        for access in traits.accesses:
+            split = access.proxy if instruction.pool is Pool.TCGEN05_MMA else Proxy.GENERIC
+            if split not in begins:
+                begins[split] = self._begin(strand, issue, where, step, split)
+            events.append(self._event(strand, begins[split], issue, where, step, access))
+        if not begins and instruction.pool is not Pool.GENERIC:
+            proxy = Proxy.TMEM if instruction.pool is Pool.TCGEN05_MMA else Proxy.GENERIC
+            begins[proxy] = self._begin(strand, issue, where, step, proxy)
+        for event in events:
+            self._record(strand, event, instruction)
+        if instruction.pool is Pool.TCGEN05_MMA and begins:
+            strand.last_mma[where.agent] = list(begins.values())
+        return list(begins.values()), events
+
+    def _begin(self, strand: Strand, issue: int, where: Where, step: Step, proxy: Proxy) -> int:
+        """Accesses come after this node: at the issue, or at the last bound before it."""
+        pool = step.instruction.pool
+        if pool not in TCGEN05_POOLS:
+            copies = pool is not Pool.GENERIC
+            label = AFTER_ISS if copies else AFTER_PO
+            ordered = self.copies_in_order if copies else self.program_order
+            preds = [(issue, label)] if ordered else []
+        elif step.instruction.reads and self.issue_in_order:
+            preds = [(issue, AFTER_ISSUE)]
+        else:
+            bounds = list(strand.bounds[pool])
+            if proxy is Proxy.ASYNC:
+                bounds = sorted(bounds + strand.async_bounds)
+            preds = [
+                (node, self._bound_label(node))
+                for node, guard in bounds[::-1]
+                if guard <= self._guard(step)
+            ][:1]
+        return self._node("begin", where, preds)
+
+    def _bound_label(self, node: int) -> Label:
+        instruction = self.graph.step(self.graph.nodes[node].where).instruction
+        bounds = self._traits(instruction).bounds
+        return Label(Edge.BEGIN, bounds[0].name if bounds else "po")
+
+    def _event(
+        self, strand: Strand, begin: int, issue: int, where: Where, step: Step, access: Access
+    ) -> AccessEvent:
+        graph = self.graph
+        number = len(graph.accesses)
+        agent = self.run.agent(where)
+        event = AccessEvent(
+            number, where, begin, issue, strand.number, strand.position, access,
+            step.instruction.pool, agent.cta, self._guard(step),
+        )  # fmt: skip
+        graph.accesses.append(event)
+        bit = 1 << number
+        if access.proxy is Proxy.TMEM:
+            graph.tmem |= bit
+        if access.role in (Role.READ, Role.OBJECT):
+            graph.reads |= bit
+        else:
+            graph.writes_of_cta[agent.cta] |= bit
+        for item in self._guard(step):
+            self.by_guard[item] |= bit
+        return event
+
+    def _record(self, strand: Strand, event: AccessEvent, instruction: ins.Instruction) -> None:
+        """Same-thread order that ends here, then the access itself joins the pending ones."""
+        finals = self.graph.finals[event.number]
+        bit = 1 << event.number
+        pool = event.pool
+        if pool is Pool.GENERIC:
+            if self.program_order:
+                finals.append(Injection(strand.done_generic, State(), "po"))
+        elif pool in (Pool.BULK, Pool.CP_ASYNC) and self.copies_in_order:
+            for fenced, bits in strand.generic.items():
+                finals.append(Injection(bits, State(fenced=fenced), "iss"))
+        elif event.access.proxy is Proxy.ASYNC and self.table.has(
+            "proxy-fence-in-order", self.reading
+        ):
+            for fenced, bits in strand.generic.items():
+                if fenced:
+                    finals.append(Injection(bits, State(fenced=fenced), "proxy-fence-in-order"))
+        if event.access.proxy is Proxy.TMEM:
+            if pool is not Pool.GENERIC and self.table.has("tcgen05-in-order", self.reading):
+                synchronous = strand.done_generic & self.graph.tmem
+                finals.append(Injection(synchronous, State(), "tcgen05-in-order"))
+            bits, rule = strand.pipes.sources(instruction, event.access.operand)
+            if bits:
+                finals.append(Injection(bits, State(), rule))
+                pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
+                strand.riders[event.number] = bits & pending & self._implied(event.guard)
+            strand.pipes.add(instruction, event.access.operand, event.access.role, bit)
+        if pool is Pool.TCGEN05_MMA:
+            strand.mma[event.where.agent, getattr(instruction, "cta_group", 1)] |= bit
+        elif pool in (Pool.BULK, Pool.CP_ASYNC):
+            strand.open_group[event.where.agent, pool] |= bit
+        strand.fresh.append(event)
+
+    def _define(
+        self, strand: Strand, where: Where, instruction: ins.Instruction, events: list[AccessEvent]
+    ) -> None:
+        """A load defines its register; a store keeps what it stores."""
+        if isinstance(instruction, (ins.Load, ins.Tcgen05Ld, ins.Atomic)) and instruction.writes:
+            number = events[0].number if events else -1
+            value = self._value(Value("load", region=instruction.region, access=number))
+            loads = 1 << number if events else 0
+            for event in events:
+                event.used = isinstance(instruction, ins.Atomic)
+            strand.registers[where.agent, instruction.register] = (loads, value)
+        elif isinstance(instruction, (ins.Store, ins.Tcgen05St)) and events:
+            if instruction.registers:
+                operands = self._operands(strand, where, instruction.registers)
+                self.graph.stored[events[0].number] = operands
+            elif isinstance(instruction, ins.Store) and instruction.value is not None:
+                constant = self._value(Value(f"constant {instruction.value}"))
+                self.graph.stored[events[0].number] = (constant,)
+
+    def _commit_group(
+        self, strand: Strand, agent: int, commit: ins.BulkCommitGroup | ins.CpAsyncCommitGroup
+    ) -> None:
+        pool = Pool.BULK if isinstance(commit, ins.BulkCommitGroup) else Pool.CP_ASYNC
+        strand.groups[agent, pool].append(strand.open_group.pop((agent, pool), 0))
+
+    def _bind(self, strand: Strand, node: int, step: Step, traits: Traits) -> None:
+        """BOUND rules: later accesses of these pools begin after this node."""
+        guard = self._guard(step)
+        for rule in traits.bounds:
+            if rule.name == "proxy-fence-in-order":
+                strand.async_bounds.append((node, guard))
+                continue
+            for pool in TCGEN05_POOLS:
+                if pool not in rule.takes:
+                    continue
+                if not guard:
+                    strand.bounds[pool].clear()
+                strand.bounds[pool].append((node, guard))
+
+    # --- fences ------------------------------------------------------------------------------
+
+    def _fence(self, strand: Strand, node: int, where: Where, step: Step) -> None:
+        instruction = step.instruction
+        cta = self.run.agent(where).cta
+        effects = self.graph.nodes[node].effects
+        mask = self._implied(self._guard(step))
+        if isinstance(instruction, ins.Fence):
+            for wanted, edge in (
+                (instruction.sem.acquires, Edge.FENCE_ACQUIRE),
+                (instruction.sem.releases, Edge.FENCE_RELEASE),
+            ):
+                if wanted:
+                    label = Label(edge, "release", instruction.sem, instruction.scope, cta)
+                    effects.append((label, mask))
+        elif isinstance(instruction, ins.FenceMbarrierInit):
+            label = Label(Edge.FENCE_RELEASE, "fence.mbarrier_init", scope=Scope.CLUSTER, cta=cta)
+            inits = mask & self._mbarrier_inits(strand)
+            effects.append((label, inits))
+        elif isinstance(instruction, ins.Tcgen05Fence):
+            if instruction.after:
+                effects.append((Label(Edge.AFTER_SYNC, "after_thread_sync", cta=cta), mask))
+            else:
+                effects.append((Label(Edge.BEFORE_SYNC, "before_thread_sync", cta=cta), mask))
+                self._pipeline_across(strand, node, mask)
+        elif isinstance(instruction, ins.FenceProxyAsync):
+            self._proxy_fence(strand, node, instruction, cta, mask, bool(self._guard(step)))
+
+    def _mbarrier_inits(self, strand: Strand) -> int:
+        bits = 0
+        for event in self.graph.accesses:
+            if event.strand == strand.number and event.access.role is Role.ALLOC:
+                bits |= 1 << event.number
+        return bits
+
+    def _pipeline_across(self, strand: Strand, node: int, mask: int) -> None:
+        """Up to ISA 9.3 uncompleted work behind a before-fence is pipelined in other threads."""
+        if not self.table.has("pipelined-across", self.reading):
+            return
+        bits = strand.pending[Pool.TCGEN05_MMA] & mask & self.graph.tmem
+        state = State(Mode.ARMED, scope=Scope.SYS, piped=True)
+        if bits:
+            rule = "pipelined-across"
+            self.graph.nodes[node].injections.append(Injection(bits, state, rule))
+
+    def _proxy_fence(
+        self, strand: Strand, node: int, fence: ins.FenceProxyAsync, cta: int, mask: int,
+        guarded: bool,
+    ) -> None:  # fmt: skip
+        space = self._in_space(fence.space) & mask
+        self.graph.nodes[node].effects.append(
+            (Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space)
+        )
+        if not self.table.has("proxy-fence", self.reading):
+            return
+        for fenced in list(strand.generic):
+            bits = strand.generic[fenced] & space
+            if bits and cta not in fenced and not guarded:
+                strand.generic[fenced] &= ~bits
+                strand.generic[fenced | {cta}] |= bits
+
+    def _in_space(self, space: Space | None) -> int:
+        if space is None:
+            return -1
+        bits = 0
+        for event in self.graph.accesses:
+            if event.access.region.space is space:
+                bits |= 1 << event.number
+        return bits
+
+    # --- barriers ----------------------------------------------------------------------------
+
+    def _arrive(self, node: int, where: Where, arrive: ins.MbarrierArrive) -> None:
+        agent = self.run.agent(where)
+        edge = Edge.ARRIVE if arrive.count else Edge.ISSUE
+        label = Label(edge, "mbarrier", arrive.sem, arrive.scope, agent.cta)
+        self._land((where, -1), node, label)
+
+    def _land(self, arrival: tuple[Where, int], node: int, label: Label) -> None:
+        """An arrival joins its phase; the last one makes the phase's node."""
+        if arrival not in self.phase_of:
+            return
+        key = self.phase_of[arrival]
+        barrier, phase = key
+        self.waiting[key].append((node, label))
+        if phase < self.run.completed[barrier] and len(self.waiting[key]) == len(
+            self.run.phases[barrier][phase]
+        ):
+            made = self._node("phase", arrival[0], self.waiting[key])
+            self.graph.nodes[made].barrier, self.graph.nodes[made].phase = barrier, phase
+            self.graph.phase_node[key] = made
+
+    def _wait(self, node: int, where: Where, wait: ins.MbarrierTryWait) -> None:
+        phase = self.run.observed[where] - 1
+        if phase < 0:
+            return  # a fresh barrier: nothing was released
+        agent = self.run.agent(where)
+        label = Label(Edge.WAIT, "mbarrier", wait.sem, wait.scope, agent.cta)
+        if not self.table.has("mbarrier", self.reading):
+            label = Label(Edge.ISSUE)
+        self.graph.nodes[node].preds.append((self.graph.phase_node[wait.barrier, phase], label))
+
+    def _barrier(self, strand: Strand, where: Where, bar: ins.Bar | ins.BarWarpSync) -> None:
+        key, generation = self.run.generation_of[where]
+        members_here = self.run.generations[key][generation]
+        if isinstance(bar, ins.Bar) and not bar.waits:
+            self._enter_barrier(where)
+            return
+        join = self.graph.joins.get((key, generation))
+        if join is None:
+            for other in members_here:
+                self._enter_barrier(other)
+            edge = Label(Edge.BAR_IN, "bar-sync", cta=self.run.agent(where).cta)
+            preds = [(self.entered[other], edge) for other in members_here]
+            join = self.graph.joins[key, generation] = self._node("phase", where, preds)
+        label = Label(Edge.BAR_OUT, "bar-sync", cta=self.run.agent(where).cta)
+        if not self.table.has("bar-sync", self.reading):
+            label = ISSUE
+        node = self._node("pass", where, [(join, label), (self.entered[where], PO)])
+        self._leave(strand, where, node)
+        step = self.run.step(where)
+        self._bind(strand, node, step, self._traits(step.instruction))
+
+    def _enter_barrier(self, where: Where) -> None:
+        if where in self.entered:
+            return
+        strand = self._strand(where)
+        node = self.entered[where] = self._enter(strand, where)
+        step = self.run.step(where)
+        self._complete_at(strand, node, where, step, self._traits(step.instruction))
+
+    def _cluster_wait(self, node: int, where: Where, wait: ins.ClusterWait) -> None:
+        key, generation = self.run.generation_of[where]
+        join = self.graph.joins.get((key, generation))
+        if join is None:
+            preds = []
+            for other in self.run.generations[key][generation]:
+                arrive = self.run.step(other).instruction
+                sem = arrive.sem if isinstance(arrive, ins.ClusterArrive) else ins.Sem.RELAXED
+                edge = Label(
+                    Edge.CLUSTER_IN, "cluster-barrier", sem, Scope.CLUSTER,
+                    self.run.agent(other).cta,
+                )  # fmt: skip
+                preds.append((self.graph.issue_of[other], edge))
+            join = self.graph.joins[key, generation] = self._node("phase", where, preds)
+        label = Label(
+            Edge.CLUSTER_OUT, "cluster-barrier", wait.sem, Scope.CLUSTER, self.run.agent(where).cta
+        )
+        if not self.table.has("cluster-barrier", self.reading):
+            label = ISSUE
+        self.graph.nodes[node].preds.append((join, label))
+
+    # --- completion signals ------------------------------------------------------------------
+
+    def _signals(
+        self, strand: Strand, issue: int, where: Where, step: Step, begins: list[int]
+    ) -> None:
+        instruction = step.instruction
+        if isinstance(instruction, ins.CpAsyncMbarrierArrive) and not instruction.noinc:
+            self._land((where, -1), issue, ISSUE)
+        for number, signal in enumerate(instruction.signals):
+            riding = begins or strand.last_mma.get(where.agent, [])
+            preds = [(issue, ISSUE)] + [(begin, RIDE) for begin in riding]
+            node = self.graph.complete_of[where, number] = self._node("complete", where, preds)
+            for rule in self._traits(instruction).covers:
+                if rule.name != "register-use":
+                    self._complete_signal(strand, node, step, rule, signal, where)
+            label = Label(Edge.SIGNAL, "async-arrive", cta=self.run.agent(where).cta)
+            self._land((where, number), node, label)
+
+    def _complete_signal(
+        self, strand: Strand, node: int, step: Step, rule: Rule, signal: ins.Signal, where: Where
+    ) -> None:
+        bits = 0
+        for pool in rule.takes:
+            bits |= self._signalled(strand, step, pool, signal, where)
+        bits &= self._implied(self._guard(step))
+        implicit = isinstance(step.instruction, ins.BulkCopy) and self.table.has(
+            "implicit-proxy-fence", self.reading
+        )
+        fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
+        tmem = bits & self.graph.tmem
+        state = State(origin=Origin.OWN, fenced=fenced)
+        self._inject(node, tmem, state, Scope.SYS, rule)
+        self._inject(node, bits & ~tmem, state, Scope.CLUSTER, rule)
+
+    def _signalled(
+        self, strand: Strand, step: Step, pool: Pool, signal: ins.Signal, where: Where
+    ) -> int:
+        """What an operation's completion covers: its own accesses, or all prior ones (commit)."""
+        instruction = step.instruction
+        if isinstance(instruction, ins.BulkCopy) and pool is Pool.BULK:
+            own = [event for event in strand.fresh if event.where == where]
+            if signal.accesses is not None:
+                kept = {instruction.accesses[i] for i in signal.accesses}
+                own = [event for event in own if event.access in kept]
+            return sum(1 << event.number for event in own)
+        if pool is Pool.TCGEN05_MMA:
+            return strand.mma[where.agent, getattr(instruction, "cta_group", 1)]
+        if pool is Pool.GENERIC:
+            return strand.done_generic
+        return strand.pending[pool]
+
+
+def build_graph(
+    run: Run,
+    reading: Reading,
+    table: RuleTable = TABLE,
+    wanted: Wanted = lambda region: True,
+    decide: Decide | None = None,
+) -> Graph:
+    """The event graph of `run`, with events for accesses whose region is `wanted`.
+
+    `decide` fixes the data-dependent branches; without it steps keep their guards.
+    """
+    return GraphBuilder(run, reading, table, wanted, decide).build()

@@ -1,0 +1,33 @@
+"""A strand of program order while the graph is built: what is pending, known bounds, registers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from .graph import AccessEvent, Guard
+from .instructions import Pool
+from .pipes import PipeTracker
+
+
+class Strand:
+    """A thread of program order: an agent, or the agents of a warp that run together."""
+
+    def __init__(self, number: int, merged: bool, pipes: PipeTracker) -> None:
+        self.number = number
+        self.merged = merged
+        self.pipes = pipes
+        self.position = -1
+        self.heads: list[tuple[int, int]] = []  # (node, agent) of the previous position
+        self.group: list[tuple[int, int]] = []
+        self.pending: dict[Pool, int] = defaultdict(int)
+        self.generic: dict[frozenset[int], int] = defaultdict(int)  # by proxy fences passed
+        self.mma: dict[tuple[int, int], int] = defaultdict(int)  # by agent and cta_group
+        self.riders: dict[int, int] = {}  # access -> pending ld and st before it in the pipe
+        self.fresh: list[AccessEvent] = []
+        self.done_generic = 0
+        self.bounds: dict[Pool, list[tuple[int, Guard]]] = defaultdict(list)
+        self.async_bounds: list[tuple[int, Guard]] = []
+        self.last_mma: dict[int, list[int]] = {}
+        self.groups: dict[tuple[int, Pool], list[int]] = defaultdict(list)  # groups are a thread's
+        self.open_group: dict[tuple[int, Pool], int] = defaultdict(int)
+        self.registers: dict[tuple[int, str], tuple[int, int]] = {}  # loads, value

@@ -1,29 +1,26 @@
-"""The command `lastread`. Parse, one pure call, render: only this module prints or exits."""
+"""The command `lastread`. Parse, one pure call, render: only this module prints or exits.
+
+Imports are late where they cost: `lastread --version` must not wait for the model.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..model.program import BudgetExceeded, InputError
-
 if TYPE_CHECKING:
-    from ..model.program import Program
-    from ..model.readings import Reading
     from ..model.verdict import Result
+    from .judging import Judged
 
 NOTHING_FOUND, FOUND, BAD_INPUT, UNKNOWN = 0, 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141
+_STATUSES = {"ordered": NOTHING_FOUND, "unknown": UNKNOWN}
 _PRECEDENCE = (NOTHING_FOUND, FOUND, UNKNOWN, BAD_INPUT)
 _DEBUG = "LASTREAD_DEBUG"
-GRACE_S = 0.5
 
 EPILOG = """\
 exit status:
@@ -47,13 +44,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return BROKEN_PIPE
-    except InputError as error:
-        _complain(str(error))
     except OSError as error:
         _complain(f"{error.filename or 'output'}: {error.strerror or error}")
         _forget_stdout()
     except Exception as error:
-        _internal_error(error)
+        _failed(error)
     return BAD_INPUT
 
 
@@ -84,6 +79,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _complain(message: str, prefix: str = "error: ") -> None:
     print(f"lastread: {prefix}{message}", file=sys.stderr)
+
+
+def _failed(error: Exception) -> None:
+    from ..model.program import InputError
+
+    if isinstance(error, InputError):
+        _complain(str(error))
+    else:
+        _internal_error(error)
 
 
 def _internal_error(error: Exception) -> None:
@@ -239,181 +243,28 @@ _positive.__name__ = "integer"
 # --- lastread check -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked of every target."""
-
-    readings: Sequence[Reading]
-    parameters: dict[str, Any]
-    launch: dict[str, Any]
-    location: str | None
-    timeout: float | None
-    limits: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One target with its results, one a reading. Without a program nothing could be checked."""
-
-    results: list[Result]
-    program: Program | None
-
-    @property
-    def deciding(self) -> Result:
-        """`ptx` if it is among the readings, else the first one named."""
-        return next((r for r in self.results if r.reading == "ptx"), self.results[0])
-
-    @property
-    def status(self) -> int:
-        return {"ordered": NOTHING_FOUND, "unknown": UNKNOWN}.get(self.deciding.verdict, FOUND)
-
-
 def _check(options: argparse.Namespace) -> int:
-    question = _question(options)
-    judged: list[Judged] = []
+    from ..model.program import InputError
+    from .judging import judge, question_of
+
+    question = question_of(options)
+    answers: list[Judged] = []
     statuses: list[int] = []
     for target in options.targets:
         try:
             with _progress() as progress:
-                answer = _judge(target, question, progress)
+                answer = judge(target, question, progress)
         except InputError as error:
             _complain(str(error))
             statuses.append(BAD_INPUT)
             continue
-        judged.append(answer)
-        statuses.append(answer.status)
+        answers.append(answer)
+        statuses.append(_STATUSES.get(answer.deciding.verdict, FOUND))
         if not options.json:
-            _print_report(answer, first=len(judged) == 1)
-    if options.json and judged:
-        _print_json([result for answer in judged for result in answer.results])
+            _print_report(answer, first=len(answers) == 1)
+    if options.json and answers:
+        _print_json([result for answer in answers for result in answer.results])
     return max(statuses, key=_PRECEDENCE.index)
-
-
-def _question(options: argparse.Namespace) -> Question:
-    """Errors: InputError for an option that no target could make sense of."""
-    from . import arguments
-
-    limit = options.max_findings
-    return Question(
-        readings=arguments.readings(options.reading, options.isa, options.assume),
-        parameters=arguments.settings("--set", options.set),
-        launch=arguments.launch(options),
-        location=options.location,
-        timeout=options.timeout,
-        limits={} if limit is None else {"max_findings": limit},
-    )
-
-
-def _judge(target: str, question: Question, progress: Callable[[str], None]) -> Judged:
-    """All readings of one target. Errors: InputError."""
-    started = time.monotonic()
-    deadline = None if question.timeout is None else started + question.timeout
-    progress(f"{target}: loading")
-    try:
-        with _alarm(deadline):
-            program = _load(target, question)
-    except BudgetExceeded as error:
-        given = dict(question.parameters)
-        return Judged([_stopped(target, given, r, error, started) for r in question.readings], None)
-    results = []
-    for reading in question.readings:
-        progress(f"{target}: {reading.name}")
-        results.append(_judge_reading(program, reading, question, deadline, progress))
-    return Judged(results, program)
-
-
-def _judge_reading(
-    program: Program,
-    reading: Reading,
-    question: Question,
-    deadline: float | None,
-    progress: Callable[[str], None],
-) -> Result:
-    from ..model import check
-
-    started = time.monotonic()
-    try:
-        with _alarm(deadline):
-            return check(
-                program,
-                reading,
-                location=question.location,
-                deadline=deadline,
-                progress=lambda text: progress(f"{program.name}, {reading.name}: {text}"),
-                **question.limits,
-            )
-    except BudgetExceeded as error:
-        return _stopped(program.name, program.parameters, reading, error, started)
-
-
-@contextmanager
-def _alarm(deadline: float | None) -> Iterator[None]:
-    """Keeps `--timeout` where nothing looks at the clock, a moment after those who do."""
-    if deadline is None or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: object) -> NoReturn:
-        raise BudgetExceeded("the time limit was reached")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 0) + GRACE_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _stopped(
-    kernel: str,
-    parameters: dict[str, object],
-    reading: Reading,
-    reason: BudgetExceeded,
-    started: float,
-) -> Result:
-    from ..model.verdict import Result
-
-    return Result(
-        kernel=kernel,
-        parameters=parameters,
-        reading=reading.name,
-        isa=reading.isa,
-        verdict="unknown",
-        notes=(str(reason),),
-        seconds=time.monotonic() - started,
-    )
-
-
-def _load(target: str, question: Question) -> Program:
-    """The program of a kernel's name or file. Errors: InputError, BudgetExceeded."""
-    try:
-        return (_load_ptx if target.endswith(".ptx") else _load_kernel)(target, question)
-    except UnicodeDecodeError:
-        raise InputError("not a text file", target) from None
-    except OSError as error:
-        raise InputError(f"cannot read it: {error.strerror or error}", target) from None
-
-
-def _load_kernel(target: str, question: Question) -> Program:
-    if question.launch:
-        given = ", ".join(f"--{_OPTIONS.get(name, name)}" for name in question.launch)
-        raise InputError(f"{given} is for .ptx files; a kernel takes --set", target)
-    from ..kernels_abstract import load
-
-    return load(target, **question.parameters)
-
-
-_OPTIONS = {"parameters": "param", "buffers": "buffer"}
-"""Options whose name is not that of the keyword of `load_ptx`."""
-
-
-def _load_ptx(target: str, question: Question) -> Program:
-    if question.parameters:
-        raise InputError("--set is for kernels; a .ptx file takes --param", target)
-    from ..kernels_abstract.ptx_program import load_ptx
-
-    return load_ptx(target, **question.launch)
 
 
 # --- output ---------------------------------------------------------------------------------------

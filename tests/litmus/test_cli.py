@@ -79,8 +79,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
             findings=(RACE,) if verdict == "race" else (),
         )
 
-    monkeypatch.setattr("lastread.kernels_abstract.load", load, raising=False)
-    monkeypatch.setattr("lastread.model.check", check, raising=False)
+    monkeypatch.setattr("lastread.litmus.judging.load", load)
+    monkeypatch.setattr("lastread.litmus.judging.check", check)
     return record
 
 
@@ -204,7 +204,7 @@ def test_an_internal_error_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch
 def test_running_out_of_memory_or_stack_is_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr("lastread.kernels_abstract.load", raising(error))
+    monkeypatch.setattr("lastread.litmus.judging.load", raising(error))
     status, out, err = run("check", "racy")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "too large or too deeply nested" in err
@@ -220,12 +220,12 @@ def test_running_out_of_memory_or_stack_is_one_line(
 def test_a_file_that_cannot_be_read(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
-    monkeypatch.setattr("lastread.kernels_abstract.load", raising(error))
+    monkeypatch.setattr("lastread.litmus.judging.load", raising(error))
     assert run("check", "racy") == (2, "", f"lastread: error: {message}\n")
 
 
 def test_ctrl_c_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lastread.kernels_abstract.load", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("lastread.litmus.judging.load", raising(KeyboardInterrupt()))
     assert run("check", "racy") == (130, "", "lastread: interrupted\n")
 
 
@@ -355,7 +355,7 @@ def test_the_time_limit_holds_where_nothing_looks_at_the_clock(
         while True:
             pass
 
-    monkeypatch.setattr("lastread.kernels_abstract.load", never)
+    monkeypatch.setattr("lastread.litmus.judging.load", never)
     status, out, _ = run("check", "racy", "--timeout", "0.01", "--json")
     assert status == 3
     assert json.loads(out)["results"][1]["notes"] == ["the time limit was reached"]

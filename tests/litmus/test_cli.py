@@ -88,7 +88,15 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(asked: Asked, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(asked: Asked, real: Run) -> Run:
+    """Runs the command on the stand-ins: exit status, standard output, standard error."""
+    return real
+
+
+@pytest.fixture
+def real(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command on the real kernels with the real engine."""
+
     def command(*arguments: str) -> tuple[int, str, str]:
         status = cli.main(arguments)
         captured = capsys.readouterr()
@@ -393,3 +401,80 @@ def lastread(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     command: Sequence[str] = [sys.executable, "-m", "lastread.litmus", *arguments]
     return subprocess.run(command, text=True, check=False, **streams)
+
+
+# --- the real kernels and the real engine ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ("check record_ring --location rec", 1),
+        ("check record_ring --location rec[1] --set fix=true", 0),
+        ("check record_ring --set fix=true --reading ptx,hardware --json", 0),
+        ("list", 0),
+    ],
+)
+def test_end_to_end(real: Run, arguments: str, status: int) -> None:
+    got, out, err = real(*arguments.split())
+    assert (got, err) == (status, "")
+    assert out
+
+
+def test_json_is_the_same_from_process_to_process_except_seconds() -> None:
+    first, second = (lastread("check", "record_ring", "--json").stdout for _ in range(2))
+    assert timeless(first) == timeless(second)
+
+
+def timeless(text: str) -> list[dict[str, Any]]:
+    return [{**result, "seconds": None} for result in json.loads(text)["results"]]
+
+
+HEAD = "kernel k(n = 2)\ntmem a[n] columns 4\nmbarrier full[n] count 1\n"
+AGENT = HEAD + "agent worker: 1 warp, cta 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "k.kernel"),
+        ("kernel", "k.kernel:1:"),
+        (AGENT + "  tcgen05.ld x <- b[0]\n", "k.kernel:5:"),
+        (AGENT + "  mbarrier.try_wait.parity ful[0], 0\n", "k.kernel:5:"),
+        (AGENT + "  tcgen05.load x <- a[0]\n", "k.kernel:5:"),
+        (AGENT + "  for t in 0..n\n", "k.kernel:"),
+        (HEAD.replace("count 1", "count 0"), "k.kernel:3:"),
+        (b"\x7fELF\x00\xff", "k.kernel"),
+    ],
+    ids=["empty", "cut", "array", "barrier", "instruction", "loop", "count", "binary"],
+)
+def test_a_bad_kernel_is_one_message_with_its_place(
+    real: Run, text: str | bytes, where: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "k.kernel"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    status, out, err = real("check", str(path))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"lastread: error: {tmp_path}/{where}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("record_ring --set depth=2", "record_ring has no parameter `depth`"),
+        ("record_ring --set tiles=1,2", "`tiles` takes an integer, not [1, 2]"),
+        ("record_ring --set fix=1", "`fix` takes true or false, not 1"),
+        ("record_ring --set corr=0", "corr >= 1"),
+        ("record_ring --location nowhere", "nowhere"),
+        ("record_ring --location rec[7]", "rec[7]"),
+        ("record_rign", "record_ring"),
+        ("absent.kernel", "absent.kernel"),
+        ("absent.ptx --block 32", "absent.ptx"),
+        (".", "."),
+    ],
+)
+def test_bad_parameters_and_names(real: Run, arguments: str, message: str) -> None:
+    status, out, err = real("check", *arguments.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("lastread: error: ")
+    assert message in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import PurePath
 from typing import IO
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.readings import ASSUMPTIONS
-from ..model.verdict import Finding, Place, Proof, Result
+from ..model.verdict import Finding, Place, Proof, ProofStep, Result
 from .sentences import headline, place_name, sentence
 from .swimlanes import MARKS, swimlanes
 
@@ -250,11 +251,21 @@ def _chain(proof: Proof) -> Iterator[RenderableType]:
         f"{place_name(proof.first)}: {proof.first.text or proof.first.instruction}",
     )
     table = Table.grid(padding=(0, 2, 0, 0))
-    for step in proof.steps:
+    for rule, step in _program_order_in_one(proof.steps):
         where = f"line {step.line}" if step.line else ""
-        rule = Text.assemble(("    → ", "dim"), (step.rule, "green"))
-        table.add_row(rule, Text(step.section, "dim"), step.after, Text(where, "dim"))
+        name = Text.assemble(("    → ", "dim"), (rule, "green"))
+        table.add_row(name, Text(step.section, "dim"), step.after, Text(where, "dim"))
     yield table
+
+
+def _program_order_in_one(steps: Sequence[ProofStep]) -> Iterator[tuple[str, ProofStep]]:
+    """Steps with the rule's name; neighbours in program order are one, named with their number."""
+    for rule, group in groupby(steps, key=lambda step: step.rule):
+        neighbours = list(group)
+        if rule == "po" and len(neighbours) > 1:
+            yield f"po ({len(neighbours)} steps)", neighbours[-1]
+        else:
+            yield from ((rule, step) for step in neighbours)
 
 
 # --- what was not checked -------------------------------------------------------------------------

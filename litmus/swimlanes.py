@@ -5,15 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..model.verdict import Finding, Place, ScheduleRow
+from .storyline import Moment, moments, shown
 
 MAX_LANES = 4
 MIN_CELL = 26
-MAX_MOMENTS = 24
-NEAR = 5
-"""The largest distance from the story (see `_distances`) of a moment that is worth showing."""
 MARKS = {"first": "①", "second": "②"}
 
 Lane = tuple[str, int, int | None]
@@ -30,39 +28,11 @@ class Line:
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Moment:
-    """Equal steps that several warps of an agent take one after the other; `start` is the first."""
-
-    row: ScheduleRow
-    start: int
-    warps: tuple[int, ...]
-    steps: int = 1
-
-    def absorbs(self, row: ScheduleRow) -> bool:
-        here = replace(self.row.place, warp=row.place.warp)
-        return not (self.row.mark or row.mark) and (here, self.row.event) == (row.place, row.event)
-
-    def with_step_of(self, row: ScheduleRow) -> Moment:
-        return replace(self, steps=self.steps + 1, warps=(*self.warps, row.place.warp))
-
-
 def swimlanes(finding: Finding, width: int) -> list[Line]:
     """The finding's schedule in at most `width` columns; empty when it has none."""
     if not finding.schedule:
         return []
     return list(_Drawing(finding, width).lines())
-
-
-def moments(rows: Sequence[ScheduleRow]) -> list[Moment]:
-    """The schedule with equal neighbours of several warps put together."""
-    found: list[Moment] = []
-    for number, row in enumerate(rows):
-        if found and found[-1].absorbs(row):
-            found[-1] = found[-1].with_step_of(row)
-        else:
-            found.append(Moment(row, number, (row.place.warp,)))
-    return found
 
 
 def lanes_of(rows: Sequence[ScheduleRow], limit: int = MAX_LANES) -> tuple[list[Lane], bool]:
@@ -85,51 +55,17 @@ def _lane(place: Place, by_warp: bool) -> Lane:
     return place.agent, place.cta, place.warp if by_warp else None
 
 
-def near_the_fault(story: Sequence[Moment], limit: int = MAX_MOMENTS) -> list[int]:
-    """The moments to show: all of a short schedule, else at most `limit` of those near the fault,
-    or of the last ones when no access is at fault.
-
-    A gap of one moment is not worth a line of its own, so that moment is kept too.
-    """
-    if len(story) <= limit:
-        return list(range(len(story)))
-    distances = _distances(story)
-    near = [number for number, distance in enumerate(distances) if distance <= NEAR]
-    kept = set(sorted(near, key=lambda number: (distances[number], -number))[:limit])
-    single = {n for n in range(len(story)) if n not in kept and {n - 1, n + 1} <= kept | {-1}}
-    return sorted(kept | single)
-
-
-def _distances(story: Sequence[Moment]) -> list[int]:
-    """How far each moment is from the story: 0 for the accesses at fault and their issue, 1 for
-    the steps of the agents at fault while an access is pending, 2 for others then, more outside."""
-    marked = [number for number, moment in enumerate(story) if moment.row.mark]
-    if not marked:
-        return [0] * len(story)
-    places = {story[number].row.place for number in marked}
-    agents = {_lane(place, False) for place in places}
-    start = next(number for number, moment in enumerate(story) if moment.row.place in places)
-    end = marked[-1]
-
-    def distance(number: int, place: Place) -> int:
-        if place in places:
-            return 0
-        if start <= number <= end:
-            return 1 if _lane(place, False) in agents else 2
-        return 2 + min(abs(number - start), abs(number - end))
-
-    return [distance(number, moment.row.place) for number, moment in enumerate(story)]
-
-
 class _Drawing:
     """Columns: step number, tile, then one a lane."""
 
     def __init__(self, finding: Finding, width: int) -> None:
         self.finding = finding
         self.width = width
-        self.lanes, self.by_warp = lanes_of(finding.schedule, width // MIN_CELL)
-        self.cell = max(8, (width - len(_prefix())) // len(self.lanes) - 2)
         self.story = moments(finding.schedule)
+        self.shown = shown(self.story)
+        rows = [self.story[number].row for number in self.shown]
+        self.lanes, self.by_warp = lanes_of(rows, width // MIN_CELL)
+        self.cell = max(8, (width - len(_prefix())) // len(self.lanes) - 2)
         places = {row.place for row in finding.schedule}
         self.warps = Counter((agent, cta) for agent, cta, _ in {_lane(p, True) for p in places})
         self.delayed = {row.place for row in finding.schedule if row.event == "access"}
@@ -138,7 +74,7 @@ class _Drawing:
         yield from self._row([_title(lane) for lane in self.lanes], "step", "tile", "head")
         marked = [number for number, moment in enumerate(self.story) if moment.row.mark]
         previous = -1
-        for number in [*near_the_fault(self.story), len(self.story)]:
+        for number in [*self.shown, len(self.story)]:
             yield from self._gap(previous + 1, number)
             if number < len(self.story):
                 yield from self._moment(self.story[number])

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from lastread.litmus.report import as_text, console, listing, report
 from lastread.litmus.sentences import headline, sentence
-from lastread.litmus.swimlanes import MAX_MOMENTS, lanes_of, moments, swimlanes
+from lastread.litmus.storyline import SHORT, hand_offs, moments
+from lastread.litmus.swimlanes import lanes_of, swimlanes
 from lastread.model.readings import REGISTER_USE
 from lastread.model.verdict import Finding, Place, Proof, ProofStep, Result, ScheduleRow
 
@@ -223,9 +224,39 @@ def test_a_long_schedule_is_collapsed_around_the_fault() -> None:
     far = tuple(ScheduleRow(replace(ACQUIRE, agent="load", tile=n), "pass") for n in range(500))
     lines = [line.text for line in swimlanes(replace(RACE, schedule=far + SCHEDULE + far), 100)]
     assert sum("steps …" in line for line in lines) == 2
-    assert len(lines) < 2 * MAX_MOMENTS
+    assert len(lines) < 2 * SHORT
     assert any("tcgen05.ld corr[1] is" in line for line in lines)
     assert any("② tcgen05.st" in line for line in lines)
+
+
+def test_the_hand_offs_between_the_accesses_are_shown_however_far_apart() -> None:
+    far = tuple(ScheduleRow(replace(ACQUIRE, agent="load", tile=n), "issue") for n in range(50))
+    issue, release, acquire, *accesses = SCHEDULE
+    schedule = (issue, *far, release, *far, acquire, *far, *accesses)
+    story = moments(schedule)
+    assert hand_offs(story, 0, len(story) - 2) == [102, 51]
+    text = "\n".join(line.text for line in swimlanes(replace(RACE, schedule=schedule), 100))
+    assert "mbarrier.arrive empty[1]" in text
+    assert "passes" in text
+    assert text.count("50 steps") == 3
+
+
+def test_hand_offs_lead_through_a_third_agent() -> None:
+    other_wait = replace(ACQUIRE, agent="mma")
+    other_commit = Place("mma", 0, 8, "tcgen05.commit", 1, 60, "tcgen05.commit done[0]")
+    last_wait = replace(ACQUIRE, text="mbarrier.try_wait.parity done[0], 0")
+    issue, release, _, *accesses = SCHEDULE
+    story = moments(
+        (
+            issue,
+            release,
+            ScheduleRow(other_wait, "pass"),
+            ScheduleRow(other_commit, "complete"),
+            ScheduleRow(last_wait, "pass"),
+            *accesses,
+        )
+    )
+    assert hand_offs(story, 0, 5) == [4, 3, 2, 1]
 
 
 def test_no_schedule_draws_nothing() -> None:
@@ -263,6 +294,16 @@ def test_a_proof_names_its_rules_and_sections() -> None:
     assert "→ register-use" in text
     assert "§9.7.15.16" in text
     assert "assumed, register-use-completes-load: an instruction that needs" in text
+
+
+def test_program_order_is_one_line_of_a_proof() -> None:
+    po = ProofStep("po", "§8.9.5", "a", "b")
+    long = replace(PROOF, steps=(po, po, replace(po, after="the last"), *PROOF.steps, po))
+    result = replace(HARDWARE, proofs=(long,))
+    text = shown([result], result)
+    assert "→ po (3 steps)" in text
+    assert text.count("→ po") == 2
+    assert "the last" in text
 
 
 def test_bounds_notes_and_dropped_findings_are_always_printed() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from . import instructions as ins
 from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State
 from .graph import AccessEvent, Graph, Guard, Injection, Node, Value, members
-from .instructions import Access, Pool, Proxy, Role, Scope
+from .instructions import Access, Pool, Proxy, Role, Scope, Sem
 from .pipes import PipeTracker
 from .program import Barrier, Choice, Region, Space, Step
 from .readings import Reading
@@ -22,6 +22,7 @@ PO = Label(Edge.PO)
 LOCKSTEP = Label(Edge.PO, "lanes-run-together")
 ISSUE = Label(Edge.ISSUE)
 RIDE = Label(Edge.RIDE, "in-flight")
+RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
 AFTER_ISSUE = Label(Edge.BEGIN, "issue")
@@ -29,6 +30,12 @@ TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
 
 Wanted = Callable[[Region], bool]
 Decide = Callable[[Choice], bool]
+
+
+def every_branch(choice: Choice) -> bool:
+    """For `decide`: both outcomes at once. More order than any real outcome gives, so what it
+    leaves unordered is unordered whatever the branches do."""
+    return True
 
 
 @dataclass
@@ -62,14 +69,15 @@ class GraphBuilder:
         self.reading = reading
         self.table = table
         self.wanted = wanted
+        self.rules = table.names(reading)
         self.covers = table.active(reading, Kind.COVER)
         self.bound_rules = [r for r in table.active(reading, Kind.BOUND) if r.at]
         self._known_traits: dict[int, Traits] = {}
         self._rules_of_class: dict[type[ins.Instruction], tuple[list[Rule], list[Rule]]] = {}
-        self.program_order = table.has("po", reading)
-        self.copies_in_order = table.has("iss", reading)
-        self.issue_in_order = table.has("issue", reading)
-        self.lockstep = table.has("lanes-run-together", reading)
+        self.program_order = "po" in self.rules
+        self.copies_in_order = "iss" in self.rules
+        self.issue_in_order = "issue" in self.rules
+        self.lockstep = "lanes-run-together" in self.rules
         self.strands: dict[object, Strand] = {}
         self.by_guard: dict[tuple[Choice, bool], int] = defaultdict(int)
         self.entered: dict[Where, int] = {}
@@ -87,8 +95,9 @@ class GraphBuilder:
         return self.graph
 
     def _taken(self, step: Step) -> bool:
-        if self.decide is None or not step.guard:
+        if not step.guard or self.decide in (None, every_branch):
             return True
+        assert self.decide is not None
         return all(self.decide(choice) is outcome for choice, outcome in step.guard)
 
     def _guard(self, step: Step) -> Guard:
@@ -107,7 +116,7 @@ class GraphBuilder:
         key: object = (agent.cta, agent.warp) if merged else where.agent
         strand = self.strands.get(key)
         if strand is None:
-            pipes = PipeTracker(self.reading, self.table)
+            pipes = PipeTracker(self.reading, self.rules)
             strand = self.strands[key] = Strand(len(self.strands), merged, pipes)
         return strand
 
@@ -148,6 +157,8 @@ class GraphBuilder:
 
     def _implied(self, guard: Guard) -> int:
         """Accesses that are only executed when `guard` holds too."""
+        if not guard:
+            return -1
         mask = -1
         for item in guard:
             mask &= self.by_guard[item]
@@ -246,7 +257,7 @@ class GraphBuilder:
         bits = self._only(bits, rule)
         if not bits:
             return
-        implicit = pool is Pool.BULK and self.table.has("implicit-proxy-fence", self.reading)
+        implicit = pool is Pool.BULK and "implicit-proxy-fence" in self.rules
         fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
         visible = Scope.THREAD if pool in (Pool.BULK, Pool.CP_ASYNC) else Scope.SYS
         riding = 0
@@ -423,14 +434,12 @@ class GraphBuilder:
         elif pool in (Pool.BULK, Pool.CP_ASYNC) and self.copies_in_order:
             for fenced, bits in strand.generic.items():
                 finals.append(Injection(bits, State(fenced=fenced), "iss"))
-        elif event.access.proxy is Proxy.ASYNC and self.table.has(
-            "proxy-fence-in-order", self.reading
-        ):
+        elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:
             for fenced, bits in strand.generic.items():
                 if fenced:
                     finals.append(Injection(bits, State(fenced=fenced), "proxy-fence-in-order"))
         if event.access.proxy is Proxy.TMEM:
-            if pool is not Pool.GENERIC and self.table.has("tcgen05-in-order", self.reading):
+            if pool is not Pool.GENERIC and "tcgen05-in-order" in self.rules:
                 synchronous = strand.done_generic & self.graph.tmem
                 finals.append(Injection(synchronous, State(), "tcgen05-in-order"))
             bits, rule = strand.pipes.sources(instruction, event.access.operand)
@@ -521,7 +530,7 @@ class GraphBuilder:
 
     def _pipeline_across(self, strand: Strand, node: int, mask: int) -> None:
         """Up to ISA 9.3 uncompleted work behind a before-fence is pipelined in other threads."""
-        if not self.table.has("pipelined-across", self.reading):
+        if "pipelined-across" not in self.rules:
             return
         bits = strand.pending[Pool.TCGEN05_MMA] & mask & self.graph.tmem
         state = State(Mode.ARMED, scope=Scope.SYS, piped=True)
@@ -537,7 +546,7 @@ class GraphBuilder:
         self.graph.nodes[node].effects.append(
             (Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space)
         )
-        if not self.table.has("proxy-fence", self.reading):
+        if "proxy-fence" not in self.rules:
             return
         for fenced in list(strand.generic):
             bits = strand.generic[fenced] & space
@@ -582,7 +591,7 @@ class GraphBuilder:
             return  # a fresh barrier: nothing was released
         agent = self.run.agent(where)
         label = Label(Edge.WAIT, "mbarrier", wait.sem, wait.scope, agent.cta)
-        if not self.table.has("mbarrier", self.reading):
+        if "mbarrier" not in self.rules:
             label = Label(Edge.ISSUE)
         self.graph.nodes[node].preds.append((self.graph.phase_node[wait.barrier, phase], label))
 
@@ -600,7 +609,7 @@ class GraphBuilder:
             preds = [(self.entered[other], edge) for other in members_here]
             join = self.graph.joins[key, generation] = self._node("phase", where, preds)
         label = Label(Edge.BAR_OUT, "bar-sync", cta=self.run.agent(where).cta)
-        if not self.table.has("bar-sync", self.reading):
+        if "bar-sync" not in self.rules:
             label = ISSUE
         node = self._node("pass", where, [(join, label), (self.entered[where], PO)])
         self._leave(strand, where, node)
@@ -632,7 +641,7 @@ class GraphBuilder:
         label = Label(
             Edge.CLUSTER_OUT, "cluster-barrier", wait.sem, Scope.CLUSTER, self.run.agent(where).cta
         )
-        if not self.table.has("cluster-barrier", self.reading):
+        if "cluster-barrier" not in self.rules:
             label = ISSUE
         self.graph.nodes[node].preds.append((join, label))
 
@@ -646,7 +655,8 @@ class GraphBuilder:
             self._land((where, -1), issue, ISSUE)
         for number, signal in enumerate(instruction.signals):
             riding = begins or strand.last_mma.get(where.agent, [])
-            preds = [(issue, ISSUE)] + [(begin, RIDE) for begin in riding]
+            ride = RIDE_COMMIT if isinstance(instruction, ins.Tcgen05Commit) else RIDE
+            preds = [(issue, ISSUE)] + [(begin, ride) for begin in riding]
             node = self.graph.complete_of[where, number] = self._node("complete", where, preds)
             for rule in self._traits(instruction).covers:
                 if rule.name != "register-use":
@@ -661,8 +671,8 @@ class GraphBuilder:
         for pool in rule.takes:
             bits |= self._signalled(strand, step, pool, signal, where)
         bits &= self._implied(self._guard(step))
-        implicit = isinstance(step.instruction, ins.BulkCopy) and self.table.has(
-            "implicit-proxy-fence", self.reading
+        implicit = (
+            isinstance(step.instruction, ins.BulkCopy) and "implicit-proxy-fence" in self.rules
         )
         fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
         tmem = bits & self.graph.tmem

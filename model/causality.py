@@ -8,6 +8,7 @@ linear in the events. A path for one pair is found again, on demand, as evidence
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,9 +17,15 @@ from .composition import ALL_CTAS, ROWS, Composition, Context, Label, Mode, Row,
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
-from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE
+from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE, Reading
 
-Bits = dict[State, int]
+AT_THE_END = frozenset((ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE))
+Bits = dict[int, int]
+"""By the number of a state, the accesses known in that state."""
+
+
+At = tuple[int, int]
+"""A node and the number of a state."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +39,10 @@ class Before:
 
 
 class Hop(NamedTuple):
-    """One step of a path: at `node` the access is known as `state`, by `rule`."""
+    """One step of a path: at `node` the access is known in the numbered `state`, by `rule`."""
 
     node: int
-    state: State
+    state: int
     rule: str
 
 
@@ -50,9 +57,12 @@ class Path:
 class Causality:
     """Order between all accesses of a graph, by the rule and composition tables."""
 
-    def __init__(self, graph: Graph, rows: tuple[Row, ...] = ROWS) -> None:
+    def __init__(
+        self, graph: Graph, rows: tuple[Row, ...] = ROWS, reading: Reading | None = None
+    ) -> None:
         self.graph = graph
-        self.context = Context(graph.reading, graph.table)
+        self.rows = rows
+        self.context = Context.of(reading or graph.reading, graph.table)
         self.composition = Composition(self.context, rows)
         self.by_proxy = dict.fromkeys(Proxy, 0)
         self.by_cta: dict[int, int] = {}
@@ -65,7 +75,22 @@ class Causality:
             Which.OTHER: ~graph.tmem,
         }
         self.known: dict[int, Bits] = {}
+        self._injections: list[tuple[int, Injection]] | None = None
+        self._successors: dict[int, list[tuple[int, Label]]] | None = None
         self._pass()
+
+    def under(self, reading: Reading) -> Causality:
+        """The order of the same graph in a reading with other assumptions.
+
+        Assumptions about crossing proxies are asked at the second access only, so the pass over
+        the graph is shared.
+        """
+        changed = self.context.reading.assumptions ^ reading.assumptions
+        if not changed <= AT_THE_END:
+            return Causality(self.graph, self.rows, reading)
+        other = copy(self)
+        other.context = Context.of(reading, self.graph.table)
+        return other
 
     # --- the pass ----------------------------------------------------------------------------
 
@@ -91,13 +116,18 @@ class Causality:
         for source, label in node.preds:
             known = live[source]
             if known:
+                answers = self.composition.along(label)
                 for state, bits in known.items():
-                    for after, which in self.composition.follow(label, state):
+                    steps = answers.get(state)
+                    if steps is None:
+                        steps = self.composition.follow(label, state)
+                    for after, which in steps:
                         kept = bits & self.masks[which]
                         if kept:
                             here[after] = here.get(after, 0) | kept
         for injection in node.injections:
-            here[injection.state] = here.get(injection.state, 0) | injection.bits
+            state = self.composition.number(injection.state)
+            here[state] = here.get(state, 0) | injection.bits
         for label, mask in node.effects:
             here = self._effect(here, label, mask)
         return here
@@ -136,7 +166,8 @@ class Causality:
         return Before(surely, tuple(sorted(doubts.items())), execution)
 
     def _arriving(self, event: AccessEvent) -> list[tuple[State, int]]:
-        arriving = list(self.known.get(event.begin, {}).items())
+        states = self.composition.states
+        arriving = [(states[n], bits) for n, bits in self.known.get(event.begin, {}).items()]
         arriving += [(f.state, f.bits) for f in self.graph.finals.get(event.number, ())]
         return arriving
 
@@ -224,16 +255,19 @@ class Causality:
 
     def _search(self, first: AccessEvent, second: AccessEvent, bit: int) -> Path | None:
         successors = self.successors()
-        came: dict[tuple[int, State], tuple[tuple[int, State] | None, str]] = {}
-        queue: deque[tuple[int, State]] = deque()
+        came: dict[At, tuple[At | None, str]] = {}
+        queue: deque[At] = deque()
         for number, injection in self._starts(bit, second.begin):
-            for state in self._through_effects(number, injection.state, bit):
+            start = self.composition.number(injection.state)
+            for state in self._through_effects(number, start, bit):
                 if (number, state) not in came:
                     came[number, state] = (None, injection.rule)
                     queue.append((number, state))
         while queue:
             number, state = queue.popleft()
-            if number == second.begin and self._accepts(state, bit, second):
+            if number == second.begin and self._accepts(
+                self.composition.states[state], bit, second
+            ):
                 return self._unwind(came, (number, state))
             for target, label in successors.get(number, ()):
                 if target > second.begin:
@@ -255,23 +289,23 @@ class Causality:
         ]
 
     def injections(self) -> list[tuple[int, Injection]]:
-        if not hasattr(self, "_injection_list"):
-            self._injection_list = [
+        if self._injections is None:
+            self._injections = [
                 (number, injection)
                 for number, node in enumerate(self.graph.nodes)
                 for injection in node.injections
             ]
-        return self._injection_list
+        return self._injections
 
     def successors(self) -> dict[int, list[tuple[int, Label]]]:
-        if not hasattr(self, "_successor_map"):
-            self._successor_map: dict[int, list[tuple[int, Label]]] = {}
+        if self._successors is None:
+            self._successors = {}
             for number, node in enumerate(self.graph.nodes):
                 for source, label in node.preds:
-                    self._successor_map.setdefault(source, []).append((number, label))
-        return self._successor_map
+                    self._successors.setdefault(source, []).append((number, label))
+        return self._successors
 
-    def _through_effects(self, number: int, state: State, bit: int) -> list[State]:
+    def _through_effects(self, number: int, state: int, bit: int) -> list[int]:
         states: Bits = {state: bit}
         for label, mask in self.graph.nodes[number].effects:
             states = self._effect(states, label, mask)
@@ -279,11 +313,11 @@ class Causality:
 
     def _unwind(
         self,
-        came: dict[tuple[int, State], tuple[tuple[int, State] | None, str]],
-        end: tuple[int, State],
+        came: dict[At, tuple[At | None, str]],
+        end: At,
     ) -> Path:
         hops: list[Hop] = []
-        at: tuple[int, State] | None = end
+        at: At | None = end
         while at is not None:
             previous, rule = came[at]
             hops.append(Hop(at[0], at[1], rule))

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .branches import programs
-from .build import build_graph
+from .build import Decide, build_graph, every_branch
 from .causality import Causality
 from .composition import ROWS, Row
 from .conflicts import Conflicts, Regions, find_regions
 from .deadlock import explain_deadlock
 from .explain import Explainer, is_read, place_of
 from .graph import AccessEvent, Graph
-from .instructions import Proxy
+from .instructions import Access, Proxy
 from .judge import Group, Judge, Judgement, hazard
 from .matching import unstable
 from .program import Choice, Program
@@ -35,12 +35,15 @@ from .readings import (
     reading_named,
 )
 from .rules import TABLE, RuleTable
-from .run import Run, run_once
+from .run import Run, Where, run_once
 from .verdict import KINDS, Finding, Proof, Result, verdict_of
 
+SHAPE = frozenset((ACQUIRE_TCGEN05, REGISTER_USE, LANES_TOGETHER))
+"""Assumptions that change the graph itself, not only how order composes along it."""
 MAX_FINDINGS = 20
 MAX_PROOFS = 6
 Progress = Callable[[str], None]
+Numbers = dict[tuple[Where, Access], AccessEvent]
 
 
 @dataclass
@@ -107,10 +110,12 @@ class Checker:
     def __init__(self, question: Question) -> None:
         self.question = question
         self.program = question.program
-        self.reading = question.reading
         self.regions: Regions = find_regions(self.program, question.location)
+        self.reading = self._that_matters(question.reading)
         self.notes: list[str] = list(self.program.notes)
         self.unknown = False
+        self._graphs: dict[tuple[frozenset[str], str], Graph] = {}
+        self._decided: dict[tuple[str, str], tuple[Causality, Numbers]] = {}
         self.run: Run
 
     def result(self, max_findings: int) -> Result:
@@ -158,7 +163,19 @@ class Checker:
         self.unknown = True
         self.notes.append(reason)
 
-    def _graph(self, reading: Reading, decide: Callable[[Choice], bool] | None = None) -> Graph:
+    def _that_matters(self, reading: Reading) -> Reading:
+        """The reading without the assumptions that speak of nothing in this program."""
+        idle = {a for a in reading.assumptions if not self._can_matter(a)}
+        return replace(reading, assumptions=reading.assumptions - idle)
+
+    def _graph(self, reading: Reading) -> Graph:
+        """The graph depends on few of the assumptions; readings that agree on them share it."""
+        key = (reading.assumptions & SHAPE, reading.isa)
+        if key not in self._graphs:
+            self._graphs[key] = self._build(reading)
+        return self._graphs[key]
+
+    def _build(self, reading: Reading, decide: Decide | None = None) -> Graph:
         return build_graph(self.run, reading, self.question.table, self.regions.wanted, decide)
 
     def _judge(self, graph: Graph, versions: bool = True) -> Judgement:
@@ -231,21 +248,32 @@ class Checker:
     def _confirmed(self, judgement: Judgement, group: Group) -> bool:
         """A pair without a path through unconditional steps may still be ordered on each branch
         choice; it is a finding when some choice leaves it unordered."""
-        if not any(step.guard for _, step in self.program.steps()):
+        if not self._branches:
             return True
+        isa = group.key.isa or self.reading.isa
         first, second = (judgement.graph.accesses[n] for n in (group.first, group.second))
-        return any(self._unordered_under(default, first, second) for default in (True, False))
+        return self._unordered_under(every_branch, isa, first, second) or any(
+            self._unordered_under(_following(first, second, default), isa, first, second)
+            for default in (True, False)
+        )
 
-    def _unordered_under(self, default: bool, first: AccessEvent, second: AccessEvent) -> bool:
-        forced = dict(first.guard | second.guard)
+    @cached_property
+    def _branches(self) -> bool:
+        return any(step.guard for _, step in self.program.steps())
 
-        def decide(choice: Choice) -> bool:
-            return forced.get(choice, default)
-
-        graph = self._graph(self.reading, decide)
-        causality = Causality(graph, self.question.rows)
-        numbers = {(event.where, event.access): event for event in graph.accesses}
-        one, two = (numbers[e.where, e.access] for e in (first, second))
+    def _unordered_under(
+        self, decide: Decide, isa: str, first: AccessEvent, second: AccessEvent
+    ) -> bool:
+        """Is the pair unordered when the branches go as `decide` says?"""
+        key = (decide.__name__, isa)
+        if key not in self._decided:
+            graph = self._build(self.reading.at(isa), decide)
+            numbers = {(event.where, event.access): event for event in graph.accesses}
+            self._decided[key] = (Causality(graph, self.question.rows), numbers)
+        causality, numbers = self._decided[key]
+        one, two = (numbers.get((e.where, e.access)) for e in (first, second))
+        if one is None or two is None:
+            return False
         return not causality.before(two).surely >> one.number & 1
 
     # --- assumptions and proofs --------------------------------------------------------------
@@ -255,9 +283,6 @@ class Checker:
         needed = self.reading
         for assumption in reversed(ASSUMPTIONS):  # the boldest first
             if assumption not in needed.assumptions:
-                continue
-            if not self._can_matter(assumption):
-                needed = replace(needed, assumptions=needed.assumptions - {assumption})
                 continue
             fewer = replace(needed, assumptions=needed.assumptions - {assumption})
             if self.question.late():
@@ -275,12 +300,16 @@ class Checker:
         if assumption in (OWN_EFFECTS, CTA_SPANS_CLUSTER):
             return len(ctas) > 1
         if assumption == LANES_TOGETHER:
-            return any(agent.lanes < 32 for agent in self.program.agents)
+            warps = [(agent.cta, agent.warp) for agent in self.program.agents]
+            return len(set(warps)) < len(warps)
         return Proxy.ASYNC in proxies
 
     def _same_answer(self, judgement: Judgement, reading: Reading) -> bool:
         graph = self._graph(reading)
-        causality = Causality(graph, self.question.rows)
+        if graph is judgement.graph:
+            causality = judgement.causality.under(reading)
+        else:
+            causality = Causality(graph, self.question.rows, reading)
         if len(graph.accesses) != len(judgement.graph.accesses):
             return False
         for event, ordered in zip(graph.accesses, judgement.ordered, strict=True):
@@ -310,6 +339,18 @@ class Checker:
             if proof is not None:
                 proofs.append(proof)
         return tuple(proofs)
+
+
+def _following(first: AccessEvent, second: AccessEvent, default: bool) -> Decide:
+    """Branches go as the pair's own guards say, all others as `default`."""
+    forced = dict(first.guard | second.guard)
+
+    def decide(choice: Choice) -> bool:
+        return forced.get(choice, default)
+
+    free = all(outcome is default for outcome in forced.values())
+    decide.__name__ = f"all {default}" if free else f"{sorted(map(str, forced.items()))} {default}"
+    return decide
 
 
 def _merge(findings: list[Finding]) -> list[Finding]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from .instructions import Scope, Sem
+from .program import Name
 from .readings import Reading
 from .rules import RuleTable
 
 
-class Mode(Enum):
+class Mode(Name):
     """HELD: performed and known to the thread. ARMED: also behind a fence that lets it ride a
     relaxed arrive. FLIGHT: on its way through a barrier. SEEN: observed by a relaxed wait only."""
 
@@ -28,9 +28,9 @@ class Mode(Enum):
     SEEN = "seen"
 
 
-class Origin(Enum):
-    """Who published it: a thread's arrive, an operation's own completion, or an earlier access
-    that rides on an asynchronous operation."""
+class Origin(Name):
+    """Who published it: a thread's arrive, an operation's own completion, or (RIDER) the commit of
+    operations that began after it was performed, and so are later in time."""
 
     THREAD = "thread"
     OWN = "own"
@@ -59,7 +59,7 @@ class State(NamedTuple):
     note: str = ""
 
 
-class Edge(Enum):
+class Edge(Name):
     """Kinds of edges, and of effects that an instruction has on what its thread knows."""
 
     PO = "po"
@@ -91,7 +91,7 @@ class Label:
     cta: int = 0
 
 
-class Which(Enum):
+class Which(Name):
     """Which accesses a row is about: those of tensor memory, the others, or all."""
 
     ALL = "all"
@@ -104,10 +104,14 @@ class Context:
     """What a row may ask besides the label and the state."""
 
     reading: Reading
-    table: RuleTable
+    rules: frozenset[str]
+
+    @classmethod
+    def of(cls, reading: Reading, table: RuleTable) -> Context:
+        return cls(reading, table.names(reading))
 
     def has(self, rule: str) -> bool:
-        return self.table.has(rule, self.reading)
+        return rule in self.rules
 
     def inclusive(self, a: Scope, cta_a: int, b: Scope, cta_b: int) -> bool:
         """Mutually inclusive scopes (PTX ISA §8.7): each names the other's thread."""
@@ -149,7 +153,8 @@ def _hold(state: State, visible: Scope | None = None) -> State:
 def _ride(state: State, label: Label, context: Context) -> State | None:
     if state.piped or not context.has("in-flight"):
         return None
-    return _hold(state)._replace(origin=Origin.RIDER)
+    origin = Origin.RIDER if label.sem.releases else Origin.THREAD
+    return _hold(state)._replace(origin=origin)
 
 
 def _fly(state: State, scope: Scope, cta: int) -> State:
@@ -181,7 +186,7 @@ def _signal(state: State, label: Label, context: Context) -> State | None:
 def _wait(state: State, label: Label, context: Context) -> State | None:
     if not label.sem.acquires:
         return state._replace(mode=Mode.SEEN)
-    own = state.origin is Origin.OWN and context.has("own-effects")
+    own = state.origin is not Origin.THREAD and context.has("own-effects")
     if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
         return _hold(state)
     return None
@@ -231,7 +236,7 @@ def _before(state: State, label: Label, context: Context) -> State | None:
 
 
 def _acquire(state: State, label: Label, context: Context) -> State | None:
-    own = state.origin is Origin.OWN and context.has("own-effects")
+    own = state.origin is not Origin.THREAD and context.has("own-effects")
     if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
         return _hold(state)
     return None
@@ -286,24 +291,37 @@ ROWS: tuple[Row, ...] = (
 
 
 class Composition:
-    """The rows by edge and mode, with remembered results. Tests remove or replace rows."""
+    """The rows by edge and mode. States and labels are numbered, and results remembered, because
+    the pass over the graph asks the same few questions very often."""
 
     def __init__(self, context: Context, rows: Iterable[Row] = ROWS) -> None:
         self.context = context
         self.rows: dict[tuple[Edge, Mode], list[Row]] = {}
         for row in rows:
             self.rows.setdefault((row.edge, row.mode), []).append(row)
-        self._known: dict[tuple[Label, State], tuple[tuple[State, Which], ...]] = {}
+        self.states: list[State] = []
+        self._numbers: dict[State, int] = {}
+        self._known: dict[Label, dict[int, tuple[tuple[int, Which], ...]]] = {}
 
-    def follow(self, label: Label, state: State) -> tuple[tuple[State, Which], ...]:
-        """Where `state` goes along an edge: new states, each for the accesses it is about."""
-        key = (label, state)
-        known = self._known.get(key)
-        if known is None:
-            found = []
-            for row in self.rows.get((label.edge, state.mode), ()):
-                after = row.then(state, label, self.context)
-                if after is not None:
-                    found.append((after, row.which))
-            known = self._known[key] = tuple(found)
-        return known
+    def number(self, state: State) -> int:
+        """A small number that stands for the state (`states[number]` is the state again)."""
+        found = self._numbers.get(state)
+        if found is None:
+            found = self._numbers[state] = len(self.states)
+            self.states.append(state)
+        return found
+
+    def along(self, label: Label) -> dict[int, tuple[tuple[int, Which], ...]]:
+        """Answers known so far for this label, by state number; see `follow`."""
+        return self._known.setdefault(label, {})
+
+    def follow(self, label: Label, number: int) -> tuple[tuple[int, Which], ...]:
+        """Where a state goes along an edge: new states, each for the accesses it is about."""
+        state = self.states[number]
+        found = []
+        for row in self.rows.get((label.edge, state.mode), ()):
+            after = row.then(state, label, self.context)
+            if after is not None:
+                found.append((self.number(after), row.which))
+        answer = self.along(label)[number] = tuple(found)
+        return answer

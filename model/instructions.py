@@ -14,14 +14,14 @@ To add an instruction, write its class here, say in `rules.py` what it orders, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from functools import cached_property
 from typing import ClassVar
 
-from .program import Barrier, Region, Space
+from .program import Barrier, Name, Region, Space
 
 
-class Proxy(Enum):
+class Proxy(Name):
     """Access methods (PTX ISA §8.6). Tensor memory has rules of its own (§9.7.18.6)."""
 
     GENERIC = "generic"
@@ -29,7 +29,7 @@ class Proxy(Enum):
     TMEM = "tmem"
 
 
-class Pool(Enum):
+class Pool(Name):
     """What kind of unfinished access it is: decides which rules can complete it."""
 
     GENERIC = "generic"
@@ -50,7 +50,7 @@ class Scope(IntEnum):
     SYS = 4
 
 
-class Sem(Enum):
+class Sem(Name):
     """Memory semantics of a synchronizing instruction (PTX ISA §8.4)."""
 
     WEAK = "weak"
@@ -69,7 +69,7 @@ class Sem(Enum):
         return self in (Sem.RELEASE, Sem.ACQ_REL, Sem.SC)
 
 
-class Role(Enum):
+class Role(Name):
     """What an access does to its bytes. ALLOC and FREE bound a lifetime; OBJECT: an mbarrier."""
 
     READ = "read"
@@ -518,7 +518,7 @@ class BulkCommitGroup(Instruction):
 
 @dataclass(frozen=True)
 class BulkWaitGroup(Instruction):
-    """All but the newest `pending` bulk groups of the thread are complete; `.read`: sources only."""
+    """All but the newest `pending` bulk groups are complete; `.read`: sources only."""
 
     pending: int = 0
     read: bool = False

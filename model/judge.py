@@ -29,6 +29,8 @@ class GroupKey:
     hazard: str
     severity: str
     reason: str
+    isa: str = ""
+    """The ISA version that leaves the pair unordered, when it is not the reading's own."""
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Group:
     key: GroupKey
     first: int
     second: int
+    size: tuple[int, ...]
+    """The smallest instance has the lowest tile, CTA and agents."""
     places: set[tuple[str, int | None]] = field(default_factory=set)
 
     @property
@@ -131,25 +135,32 @@ class Judge:
         self._group(number, equal, kind, self.reading.equal_write_severity, EQUAL_VALUES)
         self._group(number, bits & ~equal, kind, "error", "")
 
-    def _group(self, number: int, bits: int, kind: str, severity: str, reason: str) -> None:
+    def _group(
+        self, number: int, bits: int, kind: str, severity: str, reason: str, isa: str = ""
+    ) -> None:
         while bits:
             low = (bits & -bits).bit_length() - 1
             some = bits & self.by_static[self.static[low]]
             bits &= ~some
-            self._add(low, number, kind, severity, reason)
+            self._add(low, number, kind, severity, reason, isa)
 
-    def _add(self, first: int, second: int, kind: str, severity: str, reason: str) -> None:
+    def _add(
+        self, first: int, second: int, kind: str, severity: str, reason: str, isa: str
+    ) -> None:
         one, two = self._in_tile_order(first, second)
         if {one.access.role, two.access.role} & {Role.ALLOC, Role.FREE}:
             kind = "lifetime" if kind == "race" else kind
         key = GroupKey(
             self.static[one.number], self.static[two.number], one.access.region.array, kind,
-            hazard(one, two), severity, reason,
+            hazard(one, two), severity, reason, isa,
         )  # fmt: skip
+        tile = self.graph.step(two.where).tile
+        size = (-1 if tile is None else tile, two.cta, two.where.agent, one.where.agent)
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(key, one.number, two.number)
-        tile = self.graph.step(two.where).tile
+            group = self.groups[key] = Group(key, one.number, two.number, size)
+        elif size < group.size:
+            group.first, group.second, group.size = one.number, two.number, size
         group.places.add((one.access.region.label, tile))
 
     def _in_tile_order(self, first: int, second: int) -> tuple[AccessEvent, AccessEvent]:
@@ -235,7 +246,7 @@ class Judge:
                 if "ISA" not in reason:
                     left &= ~doubtful
             if left:
-                self._group(number, left, "race", "note", f"unordered by ISA {isa}")
+                self._group(number, left, "race", "note", f"unordered by ISA {isa}", isa)
 
 
 def hazard(first: AccessEvent, second: AccessEvent) -> str:

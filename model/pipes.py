@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from . import instructions as ins
 from .instructions import Role
 from .readings import Reading
-from .rules import RuleTable
 
 Accumulator = tuple[object, ...]
 
@@ -28,7 +27,7 @@ class PipeTracker:
     """Earlier accesses of one warp as bit sets, by what a later operation can pair with."""
 
     reading: Reading
-    table: RuleTable
+    rules: frozenset[str]
     loads: int = 0
     stores: int = 0
     tmem_a: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -39,11 +38,11 @@ class PipeTracker:
     def sources(self, instruction: ins.Instruction, operand: str) -> tuple[int, str]:
         """Earlier accesses that come before this operand in the pipe, and the rule's name."""
         if isinstance(instruction, (ins.Tcgen05Ld, ins.Tcgen05St)):
-            if not self.table.has("pipelined-ld-st", self.reading):
+            if "pipelined-ld-st" not in self.rules:
                 return 0, ""
             both = isinstance(instruction, ins.Tcgen05St)
             return (self.stores | self.loads if both else self.stores), "pipelined-ld-st"
-        if not self.table.has("pipelined", self.reading):
+        if "pipelined" not in self.rules:
             return 0, ""
         if isinstance(instruction, ins.Tcgen05Mma):
             return self._mma(instruction, operand), "pipelined"

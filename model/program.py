@@ -31,7 +31,13 @@ class BudgetExceeded(Exception):
     """The input was understood, but a bound stopped the answer: the verdict is `unknown`."""
 
 
-class Space(Enum):
+class Name(Enum):
+    """An enumeration that is hashed by identity: these are keys in the innermost loops."""
+
+    __hash__ = object.__hash__
+
+
+class Space(Name):
     """State spaces that hold data (PTX ISA §5.1, and tensor memory, §9.7.18)."""
 
     SHARED = "shared"

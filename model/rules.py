@@ -352,8 +352,9 @@ class RuleTable:
     def active(self, reading: Reading, kind: Kind) -> list[Rule]:
         return [r for r in self.rules.values() if r.kind is kind and r.applies(reading)]
 
-    def has(self, name: str, reading: Reading) -> bool:
-        return name in self.rules and self.rules[name].applies(reading)
+    def names(self, reading: Reading) -> frozenset[str]:
+        """The rules that apply in a reading."""
+        return frozenset(name for name, rule in self.rules.items() if rule.applies(reading))
 
 
 TABLE = RuleTable()

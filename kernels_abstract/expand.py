@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from ..model.program import Agent, InputError, Program
 from . import syntax
-from .expressions import Scope, constant, compile_expression, integer, typed
+from .expressions import Scope, compile_expression, constant, integer, typed
 from .layout import TMEM_COLUMNS, Declarer, Layout
 from .parameters import settle
 from .statements import AgentCompiler
-from .strand import Budget, Strand, line_up
+from .strand import AGENT_COST, Budget, Strand, line_up
 
 Kind = TypeVar("Kind")
 WARP = 32
@@ -96,10 +96,11 @@ class Expansion:
             self.scope.codes.setdefault(word, constant(word))
         for declaration in self.kernel.declarations:
             match declaration:
-                case syntax.Let(position, name, value):
+                case syntax.Let(position, name, expression):
                     if name in self.scope.codes:
                         raise position.error(f"`{name}` is declared twice")
-                    self.scope.codes[name] = constant(compile_expression(value, self.scope).run([]))
+                    code = compile_expression(expression, self.scope)
+                    self.scope.codes[name] = constant(code.run([]))
                 case syntax.Require(position, condition, message):
                     if not typed(condition, self.scope, (bool, int)).run([]):
                         raise position.error(message)
@@ -140,7 +141,8 @@ class Expansion:
         following = 0
         for declaration in declarations:
             shape = self.shape(declaration, following)
-            self.budget.spend(shape.count * len(shape.ctas))
+            blame = f"`{declaration.name}` has {shape.count:,} {shape.unit}"
+            self.budget.spend(AGENT_COST * shape.count * len(shape.ctas), blame)
             following = shape.warps.stop
             for place in itertools.product(shape.ctas, shape.warps):
                 if place in taken:

@@ -96,8 +96,7 @@ class Scope:
 
 def compile_expression(node: syntax.Expression, scope: Scope) -> Code:
     """`node` as a closure; constant parts are evaluated once."""
-    code = COMPILERS[type(node)](node, scope)
-    return code
+    return COMPILERS[type(node)](node, scope)
 
 
 def integer(node: syntax.Expression, scope: Scope) -> Code:
@@ -263,19 +262,18 @@ def compile_apply(node: syntax.Apply, scope: Scope) -> Code:
         )
     function, of_list = FUNCTIONS[node.function]
     arguments = [compile_expression(argument, scope) for argument in node.arguments]
-    lists = [argument.type is tuple for argument in arguments]
-    if not arguments or (lists != [True] and (of_list or any(lists))):
-        raise node.position.error(f"`{node.function}` takes a list" + ("" if of_list else " or integers"))
-    if any(argument.type is str for argument in arguments):
-        raise node.position.error(f"`{node.function}` takes integers, not words")
+    one_list = [argument.type for argument in arguments] == [tuple]
+    integers = bool(arguments) and all(argument.type in (int, bool) for argument in arguments)
+    if not one_list and (of_list or not integers):
+        wanted = "a list" if of_list else "a list or integers"
+        raise node.position.error(f"`{node.function}` takes {wanted}")
     runs = [argument.run for argument in arguments]
-    position, name = node.position, node.function
 
     def run(env: Environment) -> int:
-        values: Sequence[int] = runs[0](env) if lists[0] else [each(env) for each in runs]
-        if not values and name in ("min", "max"):
-            raise position.error(f"`{name}` of an empty list")
-        return function(values)
+        values: Sequence[int] = runs[0](env) if one_list else [each(env) for each in runs]
+        if not values and function in (min, max):
+            raise node.position.error(f"`{node.function}` of an empty list")
+        return bounded(function(values), node.position)
 
     return fold(Code(int, run), *arguments)
 

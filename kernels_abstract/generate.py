@@ -45,7 +45,7 @@ class Generated:
         return shape + "".join(f" --param {n}={v}" for n, v in self.parameters.items())
 
 
-# --- TVM ------------------------------------------------------------------------------------------------------
+# --- TVM -----------------------------------------------------------------------------------------
 
 
 def tvm_merge_state_inplace(
@@ -64,7 +64,8 @@ def tvm_merge_state_inplace(
         raise InputError(f"cannot generate head_dim {head_dim} with {heads} heads")
     source = edit_merge(_tvm_merge_source(head_dim, heads), barrier, single_store)
     names = parameter_names(source)
-    threads = int(_only(r"__launch_bounds__\((\d+)\)\s+\w+\([^;]*?\)\s*\{", source, "launch bounds"))
+    bounds = _only(r"__launch_bounds__\((\d+)\)\s+\w+\([^;]*?\)\s*\{", source, "launch bounds")
+    threads = int(bounds)
     width = head_dim // ELEMENTS_PER_THREAD
     rows = threads // width
     values = {"D": head_dim, "H": heads, "N": tokens}
@@ -131,7 +132,7 @@ def _only(pattern: str, text: str, what: str) -> str:
     return str(found[0])
 
 
-# --- nvcc -----------------------------------------------------------------------------------------------------
+# --- nvcc ----------------------------------------------------------------------------------------
 
 
 def find_nvcc() -> Path:
@@ -173,7 +174,7 @@ def compile_to_ptx(source: str) -> str:
         return ptx.read_text()
 
 
-# --- command line --------------------------------------------------------------------------------------------
+# --- command line --------------------------------------------------------------------------------
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

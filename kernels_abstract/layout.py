@@ -16,7 +16,6 @@ TMEM_LANES = 128
 TMEM_COLUMNS = 512
 DEFAULT_SIZE = {Space.TMEM: 1, Space.SHARED: 4, Space.GLOBAL: 4}
 """One 32-bit word: columns in tensor memory, bytes elsewhere."""
-UNIT = {Space.TMEM: "columns", Space.SHARED: "bytes", Space.GLOBAL: "bytes"}
 MOST_ARRIVALS = 2**20 - 1
 """PTX ISA §9.7.15.16.2: the range of an mbarrier's expected arrival count."""
 
@@ -109,7 +108,7 @@ class Layout:
 class Declarer:
     """Evaluates declarations into a `Layout`. `spend` counts what is made, against the budget."""
 
-    def __init__(self, ctas: int, scope: Scope, spend: Callable[[int], None]) -> None:
+    def __init__(self, ctas: int, scope: Scope, spend: Callable[[int, str], None]) -> None:
         self.layout = Layout(ctas)
         self.scope = scope
         self.spend = spend
@@ -138,7 +137,7 @@ class Declarer:
 
     def length(self, node: syntax.Expression | None, name: str, copies: int) -> int:
         length = 1 if node is None else self.number(node, 1, f"the length of `{name}`")
-        self.spend(length * copies)
+        self.spend(length * copies, f"`{name}` has {length:,} elements")
         return length
 
     def array(self, node: syntax.Array) -> None:
@@ -161,9 +160,7 @@ class Declarer:
             return self.each_start(node, node.at, count)
         return tuple(range(first, first + count * size, size))
 
-    def each_start(
-        self, node: syntax.Array, at: syntax.Expression, count: int
-    ) -> tuple[int, ...]:
+    def each_start(self, node: syntax.Array, at: syntax.Expression, count: int) -> tuple[int, ...]:
         inner = Scope(self.scope, counter=[0])
         inner.declare(node.each or "", int, node.position)
         run = integer(at, inner).run

@@ -33,6 +33,7 @@ READABLE = {
     "OPCODE": "an instruction",
     "OPERATOR": "an operator",
 }
+ENDS = ("_NL", "_DEDENT", "$END")
 LEVELS = (
     ("or",), ("and",), ("not",), ("==", "!=", "<=", ">=", "<", ">"), ("|",), ("^",), ("&",),
     ("<<", ">>"), ("+", "-"), ("*", "/", "//", "%"),
@@ -41,7 +42,8 @@ LEVELS = (
 BINDING = {operator: level for level, operators in enumerate(LEVELS) for operator in operators}
 PREFIX_BINDING = {"not": BINDING["not"], "-": len(LEVELS)}
 
-STARTS = frozenset("INT NAME LPAR LSQB NOT MINUS TRUE FALSE".split())
+STARTS = frozenset(("INT", "NAME", "LPAR", "LSQB", "NOT", "MINUS", "TRUE", "FALSE"))
+"""What an expression may start with."""
 
 
 class DedentMistake(Exception):
@@ -63,9 +65,9 @@ class Blocks(Indenter):
 
     def handle_NL(self, token: Token) -> Any:
         indent = len(token.rsplit("\n", 1)[1].split("#", 1)[0])
-        if not self.paren_level and indent < self.indent_level[-1]:
-            if indent not in self.indent_level:
-                raise DedentMistake(token.end_line or 0, indent + 1)
+        dedents = not self.paren_level and indent < self.indent_level[-1]
+        if dedents and indent not in self.indent_level:
+            raise DedentMistake(token.end_line or 0, indent + 1)
         return super().handle_NL(token)
 
 
@@ -110,10 +112,16 @@ def parse(text: str, path: str = "<kernel>") -> syntax.Kernel:
             "this line is indented like no open block; indent it like the line it belongs with"
         ) from None
     except VisitError as error:
-        raise error.orig_exc from None
+        if not isinstance(error.orig_exc, RecursionError):
+            raise error.orig_exc from None
+        raise too_deep(path) from None
     except RecursionError:
-        raise InputError("nested too deeply; split the expression or the block", path) from None
+        raise too_deep(path) from None
     return kernel
+
+
+def too_deep(path: str) -> InputError:
+    return InputError("nested too deeply; split the expression or the block", path)
 
 
 def check_text(text: str, path: str) -> None:
@@ -132,25 +140,33 @@ def check_text(text: str, path: str) -> None:
 def syntax_error(error: UnexpectedInput, text: str, path: str) -> InputError:
     """What was found, and what would have been legal there, in words."""
     if isinstance(error, UnexpectedToken):
-        token, names = error.token, set(error.accepts or error.expected)
-        found = READABLE.get(token.type, f"'{token}'") if not token.strip() else f"'{token}'"
-        line, column = max(error.line, 1), max(error.column, 1)
-        if token.type in ("_INDENT", "_DEDENT", "_NL", "$END"):
-            found = READABLE[token.type]
-            line, column = end_of_line(token, text)
-        return Position(path, line, column).error(f"unexpected {found}; expected {wanted(names)}")
+        token = error.token
+        position = Position(path, *place(token, text))
+        legal = wanted(set(error.accepts or error.expected))
+        hint = " (`<-` is an arrow; write `< -`)" if token == "<-" else ""
+        return position.error(f"unexpected {found(token)}{hint}; expected {legal}")
     assert isinstance(error, UnexpectedCharacters)
-    found = text.splitlines()[error.line - 1][error.column - 1 : error.column]
-    message = f"unexpected character '{found}'; expected {wanted(set(error.allowed or ()))}"
-    return Position(path, error.line, error.column).error(message)
+    position = Position(path, error.line, error.column)
+    character = text.splitlines()[error.line - 1][error.column - 1 : error.column]
+    legal = wanted(set(error.allowed or ()))
+    return position.error(f"unexpected character '{character}'; expected {legal}")
 
 
-def end_of_line(token: Token, text: str) -> tuple[int, int]:
-    """Where the line before a line break (or the end of the file) ends."""
-    lines = text.rstrip().split("\n")
-    line = min(getattr(token, "line", None) or len(lines), len(lines))
+def found(token: Token) -> str:
     if token.type == "_INDENT":
-        line = min(getattr(token, "end_line", None) or line, len(lines))
+        return "indentation"
+    return READABLE[token.type].removeprefix("the ") if token.type in ENDS else f"'{token}'"
+
+
+def place(token: Token, text: str) -> tuple[int, int]:
+    """Line and column of a token; the end of a line is where its text ends."""
+    if token.type not in (*ENDS, "_INDENT"):
+        return token.line or 1, token.column or 1
+    lines = text.rstrip().split("\n")
+    if token.type == "_INDENT":
+        line = min(token.end_line or 1, len(lines))
+        return line, len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
+    line = min(token.line or len(lines), len(lines))
     return line, len(lines[line - 1].split("#", 1)[0].rstrip()) + 1
 
 
@@ -197,7 +213,7 @@ class ToSyntax(Transformer[Token, Any]):
         return syntax.Kernel(position, name, parameters, tuple(flat), self.lines)
 
     def kernel(self, meta: Meta, name: Token, *parameters: Any) -> Any:
-        return str(name), tuple(p for p in parameters if p is not None), self.position(meta)
+        return str(name), given(parameters), self.position(meta)
 
     def parameter(self, meta: Meta, name: Token, default: Any) -> syntax.Parameter:
         words: tuple[str, ...] = ()
@@ -214,7 +230,7 @@ class ToSyntax(Transformer[Token, Any]):
         return -self.number(meta, number)
 
     def list_default(self, meta: Meta, *numbers: Token) -> tuple[int, ...]:
-        return tuple(self.number(meta, number) for number in numbers if number is not None)
+        return tuple(self.number(meta, number) for number in given(numbers))
 
     def words_default(self, meta: Meta, *words: Token) -> tuple[str, ...]:
         return tuple(str(word) for word in words)
@@ -232,7 +248,7 @@ class ToSyntax(Transformer[Token, Any]):
         position = Position(self.path, name.line or 0, name.column or 0)
         unit, size = found.get("size", (None, None))
         if unit == ("bytes" if space is Space.TMEM else "columns"):
-            raise position.error(f"{space.value} memory is not measured in {unit}")
+            raise position.error(f"an array in {space.value} is not measured in {unit}")
         each, at = found.get("at", (None, None))
         return syntax.Array(position, space, str(name), count, size, found.get("lanes"), at, each)
 
@@ -273,7 +289,7 @@ class ToSyntax(Transformer[Token, Any]):
 
     def procedure(self, meta: Meta, name: Token, *rest: Any) -> syntax.Procedure:
         *names, body = rest
-        parameters = tuple(str(p) for p in names if p is not None)
+        parameters = tuple(str(parameter) for parameter in given(tuple(names)))
         return syntax.Procedure(self.position(meta), str(name), parameters, body)
 
     def agent(self, meta: Meta, name: Token, *rest: Any) -> syntax.Agent:
@@ -283,7 +299,8 @@ class ToSyntax(Transformer[Token, Any]):
         whos = [trait for trait in traits if isinstance(trait, syntax.Who)]
         axes = tuple(axis for who in whos for axis in who.axes)
         if axes:
-            whos = [who for who in whos if not who.axes] + [syntax.Who(position, "threads", axes=axes)]
+            threads = syntax.Who(position, "threads", axes=axes)
+            whos = [*(who for who in whos if not who.axes), threads]
         if len(whos) != 1 or len(ctas) > 1:
             raise position.error(
                 f"say once what `{name}` is, for example `agent {name}: 4 warps, cta 0`"
@@ -337,7 +354,7 @@ class ToSyntax(Transformer[Token, Any]):
     def elif_(self, meta: Meta, condition: Any, body: Any) -> Any:
         return self.position(meta), condition, body
 
-    def else_(self, meta: Meta, body: Any) -> syntax.Block:
+    def else_(self, meta: Meta, body: Any) -> Any:
         return body
 
     def branch(

@@ -10,8 +10,9 @@ from ..model.program import Choice, Source, Space
 from . import syntax
 from .expressions import FUNCTIONS, Scope, bounded, compile_expression, integer, typed
 from .layout import Layout, Ring
-from .opcodes import Form, lower
-from .strand import Budget, Statement, Strand
+from .opcodes import lower
+from .operands import Form
+from .strand import COMPILE_COST, Budget, Statement, Strand
 from .suggest import suggestion
 from .syntax import Position
 
@@ -69,7 +70,7 @@ class AgentCompiler:
         return labelled
 
     def statement(self, node: syntax.Statement, scope: Scope) -> Statement:
-        self.budget.spend(1)
+        self.budget.spend(COMPILE_COST)
         self._ordinal += 1
         compilers: dict[type, Callable[..., Statement]] = {
             syntax.Instruction: self.instruction,
@@ -359,9 +360,7 @@ class AgentCompiler:
         return run
 
 
-def lap_parity(
-    step: syntax.Expression, depth: syntax.Constant, flipped: bool
-) -> syntax.Expression:
+def lap_parity(step: syntax.Expression, depth: syntax.Constant, flipped: bool) -> syntax.Expression:
     """`(i / depth) & 1`, and `^ 1` for a producer, whose first lap passes at once."""
     position = step.position
     one = syntax.Constant(position, 1)

@@ -12,6 +12,9 @@ from ..model.program import Agent, BudgetExceeded, Choice, Source, Step
 STEP_BUDGET = 150_000
 WORK_BUDGET = 600_000
 """Statements, iterations, array elements and agents: all that takes time without being a step."""
+COMPILE_COST = 20
+AGENT_COST = 8
+"""Compiling a statement, or starting an agent, takes as long as executing so many statements."""
 
 
 @dataclass
@@ -21,22 +24,24 @@ class Budget:
     steps: int = STEP_BUDGET
     work: int = WORK_BUDGET
     loops: list[tuple[int, str]] = field(default_factory=list)
-    """How many iterations each open loop has, and how to name it."""
+    """How many iterations each open loop has, and its name."""
 
-    def spend(self, work: int) -> None:
+    def spend(self, work: int, blame: str = "") -> None:
         self.work -= work
         if self.work < 0:
-            raise self.exceeded(f"{WORK_BUDGET:,} statements")
+            raise self.exceeded(f"{WORK_BUDGET:,} statements", blame)
 
     def step(self) -> None:
         self.steps -= 1
         if self.steps < 0:
             raise self.exceeded(f"{STEP_BUDGET:,} steps")
 
-    def exceeded(self, bound: str) -> BudgetExceeded:
-        iterations, loop = max(self.loops, default=(0, ""))
-        blame = f": {loop} has {iterations:,} iterations" if loop else ""
-        return BudgetExceeded(f"the kernel unrolls to more than {bound}{blame}; use smaller values")
+    def exceeded(self, bound: str, blame: str = "") -> BudgetExceeded:
+        if self.loops and not blame:
+            iterations, loop = max(self.loops)
+            blame = f"{loop} has {iterations:,} iterations"
+        why = f": {blame}" if blame else ""
+        return BudgetExceeded(f"the kernel unrolls to more than {bound}{why}; use smaller values")
 
 
 @dataclass

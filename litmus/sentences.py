@@ -159,7 +159,7 @@ def _agents(finding: Finding) -> tuple[str, str]:
     """The two agents' names, with as much of CTA and warp as it takes to tell them apart."""
     first, second = finding.first, _second(finding)
     if first.cta != second.cta:
-        return f"{first.agent} of CTA {first.cta}", f"{second.agent} of CTA {second.cta}"
+        return f"CTA {first.cta}'s {first.agent}", f"CTA {second.cta}'s {second.agent}"
     if first.agent != second.agent:
         return first.agent, second.agent
     if first.warp != second.warp:

@@ -65,7 +65,7 @@ class _Drawing:
         self.shown = shown(self.story)
         rows = [self.story[number].row for number in self.shown]
         self.lanes, self.by_warp = lanes_of(rows, width // MIN_CELL)
-        self.cell = max(8, (width - len(_prefix())) // len(self.lanes) - 2)
+        self.cell = max(8, (width - len(_prefix())) // len(self.lanes) - 3)
         places = {row.place for row in finding.schedule}
         self.warps = Counter((agent, cta) for agent, cta, _ in {_lane(p, True) for p in places})
         self.delayed = {row.place for row in finding.schedule if row.event == "access"}
@@ -108,7 +108,7 @@ class _Drawing:
             parts = [cell[n] if n < len(cell) else "" for cell in wrapped]
             prefix = _prefix(step, tile) if n == 0 else _prefix()
             yield Line(
-                (prefix + "│ ".join(part.ljust(self.cell) for part in parts)).rstrip(), style
+                (prefix + " │ ".join(part.ljust(self.cell) for part in parts)).rstrip(), style
             )
 
     def _describe(self, moment: Moment) -> str:

@@ -93,7 +93,7 @@ FREE = Place("mma", 0, 8, "tcgen05.dealloc", None, 70)
         ),
         (
             {"second": replace(STORE, cta=1)},
-            "softmax of CTA 1 may refill corr[1] for tile 3 while correction of CTA 0's "
+            "CTA 1's softmax may refill corr[1] for tile 3 while CTA 0's correction's "
             "tcgen05.ld of tile 1 still reads it",
         ),
         (

@@ -261,7 +261,7 @@ _TABLE: tuple[Rule, ...] = (
         "the issuer's pending accesses",
     ),
     Rule(
-        "in-flight", "PTX §9.7.18.12.1 (time order; J6)", Kind.HAND_OFF,
+        "in-flight", "PTX §9.7.18.12.1 (order in time)", Kind.HAND_OFF,
         "what was performed before an asynchronous operation began is before its completion",
         "what its issuer had pending", basis=Basis.INFERRED,
     ),
@@ -302,7 +302,7 @@ _TABLE: tuple[Rule, ...] = (
         "tcgen05 operations",
     ),
     Rule(
-        "async-read-done", "PTX §8.6 (J8)", Kind.PAIR,
+        "async-read-done", "PTX §8.6 (practice)", Kind.PAIR,
         "a generic overwrite after an async read that is known to be done needs no proxy fence",
         basis=Basis.PRACTICE, assumption=ASYNC_READ_DONE,
     ),
@@ -312,7 +312,7 @@ _TABLE: tuple[Rule, ...] = (
         basis=Basis.PRACTICE, assumption=WAR_NO_FENCE,
     ),
     Rule(
-        "completed-rides", "PTX §9.7.18.6.4 (J2)", Kind.HAND_OFF,
+        "completed-rides", "PTX §9.7.18.6.3", Kind.HAND_OFF,
         "completed tcgen05 work is handed over like generic work",
         basis=Basis.INFERRED, assumption=COMPLETED_RIDES,
     ),
@@ -322,7 +322,7 @@ _TABLE: tuple[Rule, ...] = (
         "completion of anything",
     ),
     Rule(
-        "own-effects", "PTX §9.7.15.16.12 (J5)", Kind.HAND_OFF,
+        "own-effects", "PTX §9.7.15.16.12", Kind.HAND_OFF,
         "an operation's own effects reach any acquire waiter",
         "anything but its own effects", basis=Basis.INFERRED, assumption=OWN_EFFECTS,
     ),

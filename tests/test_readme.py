@@ -6,6 +6,7 @@ A block of text under `<!-- output: COMMAND -->` is the output of COMMAND. After
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -28,6 +29,7 @@ def output(command: str) -> str:
         text=True,
         check=False,
         cwd=ROOT,
+        env={**os.environ, "COLUMNS": "100"},
     )
     return done.stdout or done.stderr
 

@@ -50,9 +50,12 @@ class Traits:
     """Its accesses take part: some are wanted, or its completion signals something."""
     special: bool
     """It synchronizes, fences or groups; the rest only moves data."""
+    idle: bool = False
+    """Nothing in the tables concerns it: it gets no node."""
 
 
 SPECIAL = (
+    ins.Bar, ins.BarWarpSync, ins.ClusterArrive, ins.Use,
     ins.Fence, ins.FenceMbarrierInit, ins.FenceProxyAsync, ins.Tcgen05Fence,
     ins.MbarrierTryWait, ins.MbarrierArrive, ins.ClusterWait,
     ins.BulkCommitGroup, ins.CpAsyncCommitGroup,
@@ -173,6 +176,9 @@ class GraphBuilder:
             self._compute(strand, where, step.instruction)
             return
         traits = self._traits(step.instruction)
+        if traits.idle:
+            self._define(strand, where, step.instruction, [])
+            return
         if isinstance(step.instruction, (ins.Bar, ins.BarWarpSync)):
             self._barrier(strand, where, step.instruction)
             return
@@ -227,6 +233,7 @@ class GraphBuilder:
                 bool(accesses or instruction.signals or instruction.pool is Pool.TCGEN05_MMA),
                 isinstance(instruction, SPECIAL),
             )
+            known.idle = not (known.covers or known.bounds or known.begins or known.special)
         return known
 
     # --- completion --------------------------------------------------------------------------

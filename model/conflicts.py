@@ -41,6 +41,14 @@ def location_regions(program: Program, location: str) -> list[Region]:
 
 def find_regions(program: Program, location: str | None) -> Regions:
     """Regions that can take part in a conflict whose bytes touch `location` (all when None)."""
+    key = ("regions", location)
+    if key not in program.memo:
+        program.memo[key] = _find_regions(program, location)
+    regions: Regions = program.memo[key]
+    return regions
+
+
+def _find_regions(program: Program, location: str | None) -> Regions:
     uses = _uses(program)
     focus = None if location is None else location_regions(program, location)
     everywhere = _overlaps(uses, None)

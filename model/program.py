@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .instructions import Instruction
@@ -167,6 +167,8 @@ class Program:
     lines: list[str] = field(default_factory=list)
     bounds: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What all readings share and is computed once: the run, the conflicting regions."""
 
     def steps(self) -> Iterator[tuple[Agent, Step]]:
         for agent in self.agents:

@@ -260,4 +260,7 @@ class Runner:
 
 def run_once(program: Program) -> Run:
     """The greedy run: deterministic, and the most advanced one when matching is static."""
-    return Runner(program).execute()
+    if "run" not in program.memo:
+        program.memo["run"] = Runner(program).execute()
+    run: Run = program.memo["run"]
+    return run

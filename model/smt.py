@@ -1,0 +1,750 @@
+"""Schedules as constraints for z3 (the second engine; the first is `causality.py`).
+
+Two questions. Which matchings of arrivals, phases and waits exist? `Schedules` has a time for each
+synchronization operation and enumerates them. And, in one matching, can the second of two accesses
+be performed before the first? `reverse` has a time for each event and for both accesses, and one
+named assertion a rule, so that an unsatisfiable core says which rules carry the order.
+
+z3 is imported when a question is asked, not when the program starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from . import instructions as ins
+from .causality import Causality
+from .composition import ROWS, Row, State
+from .graph import AccessEvent, Graph, Injection
+from .program import Agent, Barrier, BudgetExceeded, Program
+from .run import Where
+
+Formula = Any
+"""A z3 expression: z3 has no types."""
+
+
+class Kind(Enum):
+    """What a synchronization operation does. WAIT, PASS and CLUSTER_WAIT may block."""
+
+    ISSUE = "issue"  # of an operation whose completion signals
+    ARRIVE = "arrive"  # at an mbarrier (or its completion does), or into a named barrier
+    WAIT = "wait"
+    PASS = "pass"  # out of a named barrier
+    INIT = "init"
+    INVAL = "inval"
+    CLUSTER_ARRIVE = "cluster-arrive"
+    CLUSTER_WAIT = "cluster-wait"
+
+
+BLOCKING = (Kind.WAIT, Kind.PASS, Kind.CLUSTER_WAIT)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One synchronization operation of one step.
+
+    `cell` is the barrier it is about: a `Barrier`, or the key of a named or warp barrier. `signal`
+    numbers a completion (-1: the step itself). An arrival takes `count` off the pending arrivals
+    and adds `tx` to the transaction bytes; `need` is the size of a named barrier, or of `init`.
+    """
+
+    number: int
+    where: Where
+    kind: Kind
+    cell: Hashable = None
+    signal: int = -1
+    count: int = 0
+    tx: int = 0
+    need: int = 0
+    parity: int = 0
+
+    @property
+    def arrival(self) -> tuple[Where, int]:
+        return (self.where, self.signal)
+
+
+@dataclass
+class Operations:
+    """All synchronization operations: `chains` in program order, one an agent; `flights` are
+    completions with the operation that issues them."""
+
+    every: list[Operation] = field(default_factory=list)
+    chains: list[list[Operation]] = field(default_factory=list)
+    flights: list[tuple[Operation, Operation]] = field(default_factory=list)
+
+    def of(self, kind: Kind) -> list[Operation]:
+        return [operation for operation in self.every if operation.kind is kind]
+
+
+def operations(program: Program) -> Operations:
+    """The synchronization operations of a program.
+
+    Errors: BudgetExceeded for what the constraints do not cover: a synchronizing step under a
+    data-dependent branch, an mbarrier that is initialised again.
+    """
+    found = Operations()
+    for index, agent in enumerate(program.agents):
+        chain: list[Operation] = []
+        for number, step in enumerate(agent.steps):
+            own = list(_own(program, Where(index, number), agent, step.instruction))
+            if step.guard and (own or step.instruction.signals):
+                raise BudgetExceeded(
+                    f"{agent.name}: {step.instruction.text} synchronizes under a data-dependent "
+                    "branch; schedules are searched for straight-line agents only"
+                )
+            _add(found, chain, own, Where(index, number), step.instruction)
+        found.chains.append(chain)
+    _refuse_lives(program, found)
+    return found
+
+
+def _add(
+    found: Operations,
+    chain: list[Operation],
+    own: list[dict[str, Any]],
+    where: Where,
+    instruction: ins.Instruction,
+) -> None:
+    def make(**fields: Any) -> Operation:
+        operation = Operation(len(found.every), where, **fields)
+        found.every.append(operation)
+        return operation
+
+    if instruction.signals and not own:
+        own = [{"kind": Kind.ISSUE}]
+    chain += [make(**fields) for fields in own]
+    for number, signal in enumerate(instruction.signals):
+        completion = make(
+            kind=Kind.ARRIVE, cell=signal.barrier, signal=number, count=signal.count,
+            tx=-signal.bytes,
+        )  # fmt: skip
+        found.flights.append((chain[-1], completion))
+
+
+def _own(
+    program: Program, where: Where, agent: Agent, instruction: ins.Instruction
+) -> Iterator[dict[str, Any]]:
+    """The fields of the operations that a step itself performs, in program order."""
+    match instruction:
+        case ins.MbarrierInit():
+            yield {"kind": Kind.INIT, "cell": instruction.barrier, "need": instruction.count}
+        case ins.MbarrierInval():
+            yield {"kind": Kind.INVAL, "cell": instruction.barrier}
+        case ins.MbarrierArrive():
+            yield {
+                "kind": Kind.ARRIVE,
+                "cell": instruction.barrier,
+                "count": instruction.count * agent.lanes,
+                "tx": instruction.expect - instruction.complete,
+            }
+        case ins.MbarrierTryWait():
+            parity = instruction.parity % 2
+            yield {"kind": Kind.WAIT, "cell": instruction.barrier, "parity": parity}
+        case ins.CpAsyncMbarrierArrive() if not instruction.noinc:
+            yield {"kind": Kind.ARRIVE, "cell": instruction.barrier, "count": -instruction.lanes}
+        case ins.Bar():
+            cell = ("bar", agent.cta, instruction.id)
+            fields = {"cell": cell, "count": agent.lanes, "need": instruction.threads}
+            yield {"kind": Kind.ARRIVE, **fields}
+            if instruction.waits:
+                yield {"kind": Kind.PASS, **fields}
+        case ins.BarWarpSync():
+            cell = ("warp", agent.cta, agent.warp)
+            lanes = sum(a.lanes for a in program.agents if (a.cta, a.warp) == cell[1:])
+            need = min(instruction.lanes, lanes)
+            yield {"kind": Kind.ARRIVE, "cell": cell, "count": agent.lanes, "need": need}
+            yield {"kind": Kind.PASS, "cell": cell}
+        case ins.ClusterArrive():
+            yield {"kind": Kind.CLUSTER_ARRIVE}
+        case ins.ClusterWait():
+            yield {"kind": Kind.CLUSTER_WAIT}
+
+
+def _refuse_lives(program: Program, found: Operations) -> None:
+    """One life a barrier: what a second mbarrier.init does is left to `run.py`."""
+    born = [barrier for barrier in program.barriers if barrier.count is not None]
+    for kind, known in ((Kind.INIT, born), (Kind.INVAL, [])):
+        cells = known + [operation.cell for operation in found.of(kind)]
+        for cell in cells:
+            if cells.count(cell) > 1 and isinstance(cell, Barrier):
+                raise BudgetExceeded(
+                    f"{cell.label} has several lives; schedules are searched for barriers that "
+                    "are initialised once"
+                )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One maximal schedule: its operations in order, the phase in which each arrival landed, and
+    the number of completed phases that each wait saw."""
+
+    order: tuple[Operation, ...]
+    landed: dict[tuple[Where, int], int]
+    observed: dict[Where, int]
+
+
+class Schedules:
+    """All maximal schedules, up to matching. `together`: lanes of a warp advance in step."""
+
+    def __init__(self, program: Program, found: Operations, together: bool) -> None:
+        import z3
+
+        self.z3: Any = z3
+        self.program = program
+        self.operations = found
+        self.solver: Any = z3.Solver()
+        self.time: list[Formula] = [z3.Int(f"time {op.number}") for op in found.every]
+        self.executed: list[Formula] = [z3.BoolVal(True)] * len(found.every)
+        self.reached: list[Formula] = [z3.BoolVal(True)] * len(found.every)
+        self.landed: dict[tuple[Operation, int], Formula] = {}
+        self.lost: dict[Operation, Formula] = {}
+        self.observed: dict[tuple[Operation, int], Formula] = {}
+        self._program_order()
+        if together:
+            self._in_step()
+        for cell in self._cells():
+            self._cell(cell)
+        self._cluster()
+
+    def _require(self, *formulas: Formula) -> None:
+        self.solver.add(*formulas)
+
+    # --- order ------------------------------------------------------------------------------------
+
+    def _program_order(self) -> None:
+        """Agents stop only at operations that block; completions come any time after issue."""
+        z3 = self.z3
+        for chain in self.operations.chains:
+            alive = z3.BoolVal(True)
+            for before, operation in zip([None, *chain], chain, strict=False):
+                number = operation.number
+                self.reached[number] = alive
+                if operation.kind in BLOCKING:
+                    passed = z3.Bool(f"passed {number}")
+                    self._require(z3.Implies(passed, alive))
+                    alive = passed
+                self.executed[number] = alive
+                if before is not None:
+                    self._require(self.time[before.number] < self.time[number])
+        for issue, completion in self.operations.flights:
+            self.executed[completion.number] = self.executed[issue.number]
+            self._require(self.time[issue.number] < self.time[completion.number])
+
+    def _in_step(self) -> None:
+        """A warp's lanes take their steps in order of position, unless one is blocked for ever."""
+        z3 = self.z3
+        warps: dict[tuple[int, int], list[tuple[float, Operation]]] = defaultdict(list)
+        for chain in self.operations.chains:
+            for operation in chain:
+                agent = self.program.agents[operation.where.agent]
+                step = agent.steps[operation.where.step]
+                position = step.position if step.position >= 0 else operation.where.step
+                if agent.lanes < 32:
+                    after = position + (0.5 if operation.kind is Kind.PASS else 0.0)
+                    warps[agent.cta, agent.warp].append((after, operation))
+        for members in warps.values():
+            for here, one in members:
+                for there, other in members:
+                    if here < there and one.where.agent != other.where.agent:
+                        a, b = one.number, other.number
+                        both = z3.And(self.executed[a], self.executed[b])
+                        self._require(z3.Implies(both, self.time[a] < self.time[b]))
+
+    # --- barriers -----------------------------------------------------------------------------------
+
+    def _cells(self) -> list[Hashable]:
+        return list(dict.fromkeys(op.cell for op in self.operations.every if op.cell is not None))
+
+    def _cell(self, cell: Hashable) -> None:
+        mine = [operation for operation in self.operations.every if operation.cell == cell]
+        arrivals = [operation for operation in mine if operation.kind is Kind.ARRIVE]
+        needs = self._needs(cell, mine, arrivals)
+        inits = [operation for operation in mine if operation.kind in (Kind.INIT, Kind.INVAL)]
+        life = _Life(self, cell, inits)
+        phases = _Phases(self, str(len(self.landed)), arrivals, needs, life)
+        for operation in mine:
+            if operation.kind is Kind.WAIT:
+                self._wait(operation, phases, life)
+            elif operation.kind is Kind.PASS:
+                self._pass(operation, phases)
+
+    def _needs(self, cell: Hashable, mine: list[Operation], arrivals: list[Operation]) -> list[int]:
+        """How many arrivals complete a phase, as each arrival sees it."""
+        if not isinstance(cell, Barrier):
+            return [operation.need for operation in arrivals]
+        count = cell.count
+        for operation in mine:
+            if operation.kind is Kind.INIT:
+                count = operation.need
+        return [max(count or 1, 1)] * len(arrivals)
+
+    def _wait(self, wait: Operation, phases: _Phases, life: _Life) -> None:
+        """try_wait.parity: passes while the number of completed phases has the other parity."""
+        z3 = self.z3
+        now, passed = self.time[wait.number], self.executed[wait.number]
+        seen = []
+        for count in range(phases.most + 1):
+            if count % 2 == wait.parity:
+                continue
+            literal = z3.Bool(f"observed {wait.number} {count}")
+            self.observed[wait, count] = literal
+            seen.append(literal)
+            self._require(z3.Implies(literal, z3.And(passed, phases.current(count, now))))
+        self._require(z3.Implies(passed, z3.And(z3.Or(seen), life.alive_at(now))))
+        same = [phases.final(n) for n in range(phases.most + 1) if n % 2 == wait.parity]
+        blocked = z3.Or(life.dead_at_last(), *same)
+        stuck = z3.And(self.reached[wait.number], z3.Not(passed))
+        self._require(z3.Implies(stuck, blocked))
+
+    def _pass(self, leave: Operation, phases: _Phases) -> None:
+        """A waiter leaves a named barrier when the generation that it entered is complete."""
+        z3 = self.z3
+        entry = next(op for op in phases.arrivals if op.where == leave.where)
+        now, passed = self.time[leave.number], self.executed[leave.number]
+        for number in range(phases.most + 1):
+            inside = self.landed[entry, number]
+            complete = phases.completed_before(number, now)
+            self._require(z3.Implies(z3.And(inside, passed), complete))
+            self._require(z3.Implies(z3.And(inside, z3.Not(passed)), z3.Not(phases.done(number))))
+
+    def _cluster(self) -> None:
+        """barrier.cluster.wait passes when every thread has arrived or exited (§9.7.15.3)."""
+        z3 = self.z3
+        arrivals = [
+            [op for op in chain if op.kind is Kind.CLUSTER_ARRIVE]
+            for chain in self.operations.chains
+        ]
+        for chain in self.operations.chains:
+            waits = [op for op in chain if op.kind is Kind.CLUSTER_WAIT]
+            for generation, wait in enumerate(waits):
+                awaited = [
+                    here[generation] if generation < len(here) else others[-1]
+                    for here, others in zip(arrivals, self.operations.chains, strict=True)
+                    if generation < len(here) or others
+                ]
+                there = [self.executed[op.number] for op in awaited]
+                now, passed = self.time[wait.number], self.executed[wait.number]
+                earlier = [self.time[op.number] < now for op in awaited]
+                self._require(z3.Implies(passed, z3.And(*there, *earlier)))
+                stuck = z3.And(self.reached[wait.number], z3.Not(passed))
+                self._require(z3.Implies(stuck, z3.Not(z3.And(there))))
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def next(self, deadline: float) -> Schedule | None:
+        """A schedule with a matching that was not given before, or None when there is none.
+
+        Errors: BudgetExceeded when `deadline` (of `time.monotonic()`) passes first.
+        """
+        left = int((deadline - time.monotonic()) * 1000)
+        if left <= 0:
+            raise BudgetExceeded("the time limit was reached while searching schedules")
+        self.solver.set("timeout", left)
+        answer = self.solver.check()
+        if answer == self.z3.unsat:
+            return None
+        if answer != self.z3.sat:
+            raise BudgetExceeded("the time limit was reached while searching schedules")
+        model = self.solver.model()
+        self._block(model)
+        return self._schedule(model)
+
+    def _block(self, model: Any) -> None:
+        """No more schedules with the matching of `model`: arrivals, waits and stuck agents."""
+        z3 = self.z3
+        literals = [*self.landed.values(), *self.lost.values(), *self.observed.values()]
+        chosen = [literal for literal in literals if self._true(model, literal)]
+        for operation in self.operations.every:
+            if operation.kind in BLOCKING:
+                passed = self.executed[operation.number]
+                reached = self._true(model, self.reached[operation.number])
+                if reached and not self._true(model, passed):
+                    chosen.append(z3.Not(passed))
+        self._require(z3.Or([z3.Not(literal) for literal in chosen]))
+
+    def _true(self, model: Any, formula: Formula) -> bool:
+        return bool(self.z3.is_true(model.eval(formula, model_completion=True)))
+
+    def _schedule(self, model: Any) -> Schedule:
+        executed = [
+            (model.eval(self.time[op.number], model_completion=True).as_long(), op.number, op)
+            for op in self.operations.every
+            if self._true(model, self.executed[op.number])
+        ]
+        landed = {
+            op.arrival: phase
+            for (op, phase), literal in self.landed.items()
+            if self._true(model, literal)
+        }
+        observed = {
+            op.where: count
+            for (op, count), literal in self.observed.items()
+            if self._true(model, literal)
+        }
+        return Schedule(tuple(op for _, _, op in sorted(executed)), landed, observed)
+
+
+class _Life:
+    """From the init of a barrier to its inval; arrivals outside are lost, waits block."""
+
+    def __init__(self, schedules: Schedules, cell: Hashable, ends: list[Operation]) -> None:
+        self.schedules = schedules
+        self.init = next((op for op in ends if op.kind is Kind.INIT), None)
+        self.inval = next((op for op in ends if op.kind is Kind.INVAL), None)
+        self.never = isinstance(cell, Barrier) and cell.count is None and self.init is None
+
+    def alive_at(self, now: Formula) -> Formula:
+        schedules = self.schedules
+        z3 = schedules.z3
+        conditions = [z3.BoolVal(not self.never)]
+        if self.init is not None:
+            number = self.init.number
+            conditions += [schedules.executed[number], schedules.time[number] < now]
+        if self.inval is not None:
+            number = self.inval.number
+            ended = z3.And(schedules.executed[number], schedules.time[number] <= now)
+            conditions.append(z3.Not(ended))
+        return z3.And(conditions)
+
+    def dead_at_last(self) -> Formula:
+        z3, executed = self.schedules.z3, self.schedules.executed
+        unborn = [z3.Not(executed[self.init.number])] if self.init is not None else []
+        gone = [executed[self.inval.number]] if self.inval is not None else []
+        return z3.Or(z3.BoolVal(self.never), *unborn, *gone)
+
+
+class _Phases:
+    """The phases of one barrier: when each completes, and which arrivals land in it."""
+
+    def __init__(
+        self,
+        schedules: Schedules,
+        name: str,
+        arrivals: list[Operation],
+        needs: list[int],
+        life: _Life,
+    ) -> None:
+        self.schedules = schedules
+        self.z3: Any = schedules.z3
+        self.name = name
+        self.arrivals = arrivals
+        self.needs = needs
+        counted = sum(max(operation.count, 0) for operation in arrivals)
+        self.most = counted // min(needs) if needs else 0
+        """No more phases than this can complete."""
+        self._done = [self.z3.Bool(f"done {name} {n}") for n in range(self.most)]
+        self._end = [self.z3.Int(f"end {name} {n}") for n in range(self.most)]
+        self._in_order()
+        self._landings(life)
+        last = [self._last(number) for number in range(self.most)]
+        if self._uniform():
+            self._count()
+        else:
+            self._sums(last, life)
+
+    # --- what others ask -----------------------------------------------------------------------------
+
+    def done(self, number: int) -> Formula:
+        return self._done[number] if number < self.most else self.z3.BoolVal(False)
+
+    def completed_before(self, number: int, now: Formula) -> Formula:
+        if number >= self.most:
+            return self.z3.BoolVal(False)
+        return self.z3.And(self._done[number], self._end[number] < now)
+
+    def current(self, count: int, now: Formula) -> Formula:
+        """At `now`, exactly `count` phases are complete."""
+        conditions = [] if count == 0 else [self.completed_before(count - 1, now)]
+        if count < self.most:
+            later = self.z3.Implies(self._done[count], now < self._end[count])
+            conditions.append(later)
+        return self.z3.And(conditions)
+
+    def final(self, count: int) -> Formula:
+        """In the end, exactly `count` phases are complete."""
+        before = self.z3.BoolVal(True) if count == 0 else self._done[count - 1]
+        return self.z3.And(before, self.z3.Not(self.done(count)))
+
+    # --- constraints -----------------------------------------------------------------------------------
+
+    def _require(self, *formulas: Formula) -> None:
+        self.schedules.solver.add(*formulas)
+
+    def _now(self, arrival: Operation) -> Formula:
+        return self.schedules.time[arrival.number]
+
+    def _land(self, arrival: Operation, number: int) -> Formula:
+        return self.schedules.landed[arrival, number]
+
+    def _in_order(self) -> None:
+        for number in range(1, self.most):
+            self._require(self.z3.Implies(self._done[number], self._done[number - 1]))
+            self._require(self._end[number - 1] < self._end[number])
+
+    def _landings(self, life: _Life) -> None:
+        """Each arrival lands in the phase that is current, or is lost outside the barrier's life."""
+        z3 = self.z3
+        for arrival in self.arrivals:
+            executed = self.schedules.executed[arrival.number]
+            alive = life.alive_at(self._now(arrival))
+            if life.never or life.init is not None or life.inval is not None:
+                self.schedules.lost[arrival] = z3.And(executed, z3.Not(alive))
+            places = []
+            for number in range(self.most + 1):
+                place = z3.Bool(f"landed {arrival.number} {number}")
+                self.schedules.landed[arrival, number] = place
+                places.append(place)
+                self._require(z3.Implies(place, z3.And(executed, alive)))
+                self._require(z3.Implies(place, self._during(number, self._now(arrival))))
+            self._require(z3.Implies(z3.And(executed, alive), z3.Or(places)))
+
+    def _during(self, number: int, now: Formula) -> Formula:
+        """After the phase before, and not after this one."""
+        conditions = []
+        if number:
+            conditions.append(self.completed_before(number - 1, now))
+        if number < self.most:
+            conditions.append(self.z3.Implies(self._done[number], now <= self._end[number]))
+        return self.z3.And(conditions)
+
+    def _last(self, number: int) -> list[Formula]:
+        """A phase ends with one arrival of its own: for each arrival, is it the one?"""
+        z3 = self.z3
+        last = []
+        for arrival in self.arrivals:
+            literal = z3.Bool(f"last {self.name} {number} {arrival.number}")
+            here, now, end = self._land(arrival, number), self._now(arrival), self._end[number]
+            self._require(z3.Implies(literal, z3.And(self._done[number], here, end <= now)))
+            earlier = z3.Or(literal, z3.Not(self._done[number]), now < end)
+            self._require(z3.Implies(here, earlier))
+            last.append(literal)
+        self._require(z3.Implies(self._done[number], z3.Or(last)), z3.AtMost(*last, 1))
+        return last
+
+    def _uniform(self) -> bool:
+        """Arrivals of one size that divides the count, and no transaction bytes."""
+        sizes = {(op.count, op.tx) for op in self.arrivals} | {(0, 0)}
+        wanted = set(self.needs)
+        if len(sizes) > 2 or len(wanted) > 1:
+            return False
+        count = max(count for count, _ in sizes)
+        return len(sizes) == 1 or (count > 0 and not min(wanted) % count and (count, 0) in sizes)
+
+    def _count(self) -> None:
+        """A phase is complete when it has its arrivals, not before, and never takes more."""
+        z3 = self.z3
+        if not self.arrivals or not self.most:
+            return
+        full = self.needs[0] // self.arrivals[0].count
+        for number in range(self.most + 1):
+            here = [(self._land(arrival, number), 1) for arrival in self.arrivals]
+            complete = self.done(number)
+            self._require(z3.PbLe(here, full))
+            self._require(z3.Implies(complete, z3.PbGe(here, full)))
+            self._require(z3.Implies(z3.Not(complete), z3.PbLe(here, full - 1)))
+
+    def _sums(self, last: list[list[Formula]], life: _Life) -> None:
+        """Running sums: a phase completes at the first arrival that leaves nothing pending and a
+        tx-count of zero (PTX ISA §9.7.15.16.6)."""
+        z3 = self.z3
+        base = [z3.Int(f"base {self.name} {number}") for number in range(self.most + 1)]
+        self._require(base[0] == 0)
+        for index, arrival in enumerate(self.arrivals):
+            arrived, bytes_left = self._running(index)
+            for number in range(self.most + 1):
+                full = z3.And(arrived - base[number] >= self.needs[index], bytes_left == 0)
+                here = self._land(arrival, number)
+                if number == self.most:
+                    self._require(z3.Implies(here, z3.Not(full)))
+                    continue
+                ends = last[number][index]
+                self._require(z3.Implies(ends, z3.And(full, base[number + 1] == arrived)))
+                self._require(z3.Implies(z3.And(here, z3.Not(ends)), z3.Not(full)))
+
+    def _running(self, index: int) -> tuple[Formula, Formula]:
+        """Arrivals and bytes up to and including one arrival; ties go by number."""
+        z3 = self.z3
+        arrival = self.arrivals[index]
+        counts, sizes = [z3.IntVal(arrival.count)], [z3.IntVal(arrival.tx)]
+        for number, other in enumerate(self.arrivals):
+            if number == index:
+                continue
+            now, then = self._now(arrival), self._now(other)
+            earlier = then <= now if other.number < arrival.number else then < now
+            taken = z3.And(z3.Or([self._land(other, n) for n in range(self.most + 1)]), earlier)
+            if other.count:
+                counts.append(z3.If(taken, other.count, 0))
+            if other.tx:
+                sizes.append(z3.If(taken, other.tx, 0))
+        return z3.Sum(counts), z3.Sum(sizes)
+
+
+# --- one pair -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """Events (nodes of the graph) in an order in which the second access is performed first."""
+
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Core:
+    """The second access cannot be performed first: the rules that forbid it."""
+
+    rules: tuple[str, ...]
+
+
+class _Acceptance(Causality):
+    """Which states of one access let another follow it: the tables, without the pass."""
+
+    def _pass(self) -> None:
+        pass
+
+    def accepts(self, state: State, first: AccessEvent, second: AccessEvent) -> bool:
+        bit = self._in_time(state, 1 << first.number, second)
+        if not bit or state.note:
+            return False
+        return bool(self._across_proxies(state, bit, second)[0])
+
+
+def pair(
+    graph: Graph, first: AccessEvent, second: AccessEvent, rows: tuple[Row, ...] = ROWS
+) -> Reversal | Core:
+    """Is there an order of events in which `second` is performed before `first`?
+
+    Events keep the edges of execution; each access is performed after its begin; and `first` is
+    performed before `second` when the composition table lets it be known, in a state that `second`
+    accepts, where `second` begins.
+    """
+    return _Pair(graph, first, second, rows).solve()
+
+
+Fact = tuple[int, int, State]
+"""At a node, after so many of its effects, the first access is known in this state."""
+
+
+class _Pair:
+    def __init__(
+        self, graph: Graph, first: AccessEvent, second: AccessEvent, rows: tuple[Row, ...]
+    ) -> None:
+        import z3
+
+        self.z3: Any = z3
+        self.graph = graph
+        self.first = first
+        self.second = second
+        self.acceptance = _Acceptance(graph, rows)
+        self.solver: Any = z3.Solver()
+        self.solver.set("core.minimize", True)
+        self.rules: dict[str, Formula] = {}
+        self.facts: dict[Fact, Formula] = {}
+        self.fresh: list[Fact] = []
+        self.cone = sorted(self._ancestors((first.issue, first.begin, second.begin)))
+        self.time: dict[int, Formula] = {n: z3.Int(f"time {n}") for n in self.cone}
+        self.performed: tuple[Formula, Formula] = (z3.Int("first"), z3.Int("second"))
+
+    def solve(self) -> Reversal | Core:
+        one, two = self.performed
+        self._execution()
+        self._inject()
+        while self.fresh:
+            self._spread(self.fresh.pop())
+        self._accept()
+        self.solver.add(two < one)
+        if self.solver.check(*self.rules.values()) == self.z3.sat:
+            return Reversal(self._order(self.solver.model()))
+        names = {str(literal) for literal in self.solver.unsat_core()}
+        return Core(tuple(name for name in self.rules if name in names))
+
+    def _ancestors(self, roots: Iterable[int]) -> set[int]:
+        """Only what must precede the accesses: the order that is found holds nothing else."""
+        seen = set(roots)
+        queue = list(seen)
+        while queue:
+            for source, _ in self.graph.nodes[queue.pop()].preds:
+                if source not in seen:
+                    seen.add(source)
+                    queue.append(source)
+        return seen
+
+    def _execution(self) -> None:
+        one, two = self.performed
+        for number in self.cone:
+            for source, _ in self.graph.nodes[number].preds:
+                self.solver.add(self.time[source] < self.time[number])
+        self.solver.add(self.time[self.first.begin] < one, self.time[self.second.begin] < two)
+
+    def _order(self, model: Any) -> tuple[int, ...]:
+        def when(number: int) -> tuple[int, int]:
+            return model.eval(self.time[number], model_completion=True).as_long(), number
+
+        return tuple(sorted(self.cone, key=when))
+
+    # --- known: the composition table as implications ------------------------------------------------
+
+    def _imply(self, rule: str, before: Formula | None, after: Formula) -> None:
+        literal = self.rules.setdefault(rule, self.z3.Bool(rule))
+        premises = literal if before is None else self.z3.And(literal, before)
+        self.solver.add(self.z3.Implies(premises, after))
+
+    def _know(self, rule: str, before: Formula | None, fact: Fact) -> None:
+        if fact not in self.facts:
+            number, stage, _ = fact
+            self.facts[fact] = self.z3.Bool(f"known {number} {stage} {len(self.facts)}")
+            self.fresh.append(fact)
+        self._imply(rule, before, self.facts[fact])
+
+    def _inject(self) -> None:
+        for number in range(self.second.begin + 1):
+            for injection in self.graph.nodes[number].injections:
+                if self._covers(injection):
+                    self._know(injection.rule, None, (number, 0, injection.state))
+
+    def _covers(self, injection: Injection) -> bool:
+        return bool(injection.bits >> self.first.number & 1)
+
+    def _spread(self, fact: Fact) -> None:
+        number, stage, state = fact
+        effects = self.graph.nodes[number].effects
+        if stage < len(effects):
+            label, mask = effects[stage]
+            after = self._follow(label, state) if mask >> self.first.number & 1 else []
+            for known in after or [state]:
+                rule = label.rule if after else "po"
+                self._know(rule, self.facts[fact], (number, stage + 1, known))
+            return
+        for target, label in self._successors().get(number, ()):
+            if target <= self.second.begin:
+                for known in self._follow(label, state):
+                    self._know(label.rule, self.facts[fact], (target, 0, known))
+
+    def _follow(self, label: Any, state: State) -> list[State]:
+        """The rows of the composition table for this access."""
+        bit = 1 << self.first.number
+        masks = self.acceptance.masks
+        followed = self.acceptance.composition.follow(label, state)
+        return [after for after, which in followed if bit & masks[which]]
+
+    def _successors(self) -> dict[int, list[tuple[int, Any]]]:
+        return self.acceptance.successors()
+
+    def _accept(self) -> None:
+        one, two = self.performed
+        effects = len(self.graph.nodes[self.second.begin].effects)
+        for (number, stage, state), known in self.facts.items():
+            if (number, stage) != (self.second.begin, effects):
+                continue
+            if self.acceptance.accepts(state, self.first, self.second):
+                self.solver.add(self.z3.Implies(known, one < two))
+        for final in self.graph.finals.get(self.second.number, ()):
+            if self._covers(final) and self.acceptance.accepts(
+                final.state, self.first, self.second
+            ):
+                self._imply(final.rule, None, one < two)

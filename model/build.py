@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import instructions as ins
 from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State
@@ -12,11 +12,12 @@ from .graph import AccessEvent, Graph, Guard, Injection, Node, Value, members
 from .instructions import Access, Pool, Proxy, Role, Scope, Sem
 from .pipes import PipeTracker
 from .program import Barrier, Choice, Region, Space, Step
-from .readings import Reading
+from .readings import ASSUMPTIONS, LANES_TOGETHER, Reading
 from .rules import TABLE, Kind, Rule, RuleTable
 from .run import Run, Where
 from .strand import Strand
 
+SHARED = frozenset(ASSUMPTIONS) - {LANES_TOGETHER}
 METAL_NOTE = "the barrier's flags do not name device memory"
 PO = Label(Edge.PO)
 LOCKSTEP = Label(Edge.PO, "lanes-run-together")
@@ -25,7 +26,6 @@ RIDE = Label(Edge.RIDE, "in-flight")
 RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
-AFTER_ISSUE = Label(Edge.BEGIN, "issue")
 TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
 
 Wanted = Callable[[Region], bool]
@@ -72,9 +72,10 @@ class GraphBuilder:
         self.reading = reading
         self.table = table
         self.wanted = wanted
-        self.rules = table.names(reading)
-        self.covers = table.active(reading, Kind.COVER)
-        self.bound_rules = [r for r in table.active(reading, Kind.BOUND) if r.at]
+        widest = replace(reading, assumptions=reading.assumptions | SHARED)
+        self.rules = table.names(widest)
+        self.covers = table.active(widest, Kind.COVER)
+        self.bound_rules = [r for r in table.active(widest, Kind.BOUND) if r.at]
         self._known_traits: dict[int, Traits] = {}
         self._rules_of_class: dict[type[ins.Instruction], tuple[list[Rule], list[Rule]]] = {}
         self.program_order = "po" in self.rules
@@ -271,7 +272,7 @@ class GraphBuilder:
         for number in members(bits):
             riding |= strand.riders.get(number, 0)
         self._inject(node, bits | riding, State(fenced=fenced), visible, rule)
-        if not self._guard(step):
+        if not self._guard(step) and rule.assumption is None:
             strand.pending[pool] &= ~bits
 
     def _cover_generic(self, strand: Strand, node: int, step: Step, rule: Rule, mask: int) -> None:
@@ -283,9 +284,10 @@ class GraphBuilder:
             bits = self._only(strand.generic[fenced] & mask, rule)
             named, unnamed = self._by_space(bits, instruction)
             self._inject(node, named, State(fenced=fenced), scope, rule)
-            if unnamed and self.reading.metal_flag_severity == "note":
+            if unnamed and "metal-flags" in self.rules:
                 doubt = State(fenced=fenced, note=METAL_NOTE)
-                self._inject(node, unnamed & self.graph.reads, doubt, scope, rule)
+                reads = unnamed & self.graph.reads
+                self._inject(node, reads, doubt, scope, self.table["metal-flags"])
             if not self._guard(step):
                 strand.generic[fenced] &= ~named
 
@@ -390,23 +392,28 @@ class GraphBuilder:
             label = AFTER_ISS if copies else AFTER_PO
             ordered = self.copies_in_order if copies else self.program_order
             preds = [(issue, label)] if ordered else []
-        elif step.instruction.reads and self.issue_in_order:
-            preds = [(issue, AFTER_ISSUE)]
         else:
-            bounds = list(strand.bounds[pool])
-            if proxy is Proxy.ASYNC:
-                bounds = sorted(bounds + strand.async_bounds)
-            preds = [
-                (node, self._bound_label(node))
-                for node, guard in bounds[::-1]
-                if guard <= self._guard(step)
-            ][:1]
+            preds = self._last_bounds(strand, issue, step, proxy)
         return self._node("begin", where, preds)
 
-    def _bound_label(self, node: int) -> Label:
-        instruction = self.graph.step(self.graph.nodes[node].where).instruction
-        bounds = self._traits(instruction).bounds
-        return Label(Edge.BEGIN, bounds[0].name if bounds else "po")
+    def _last_bounds(
+        self, strand: Strand, issue: int, step: Step, proxy: Proxy
+    ) -> list[tuple[int, Label]]:
+        """The last bound of each kind before a tcgen05 access. What an earlier bound knows, a
+        later one knows too, so none is needed before one that every reading grants."""
+        bounds = list(strand.bounds[step.instruction.pool])
+        if proxy is Proxy.ASYNC:
+            bounds = sorted(bounds + strand.async_bounds, key=lambda bound: bound[0])
+        if step.instruction.reads and self.issue_in_order:
+            bounds.append((issue, frozenset(), self.table["issue"]))
+        guard = self._guard(step)
+        preds: dict[str, tuple[int, Label]] = {}
+        for node, bound_guard, rule in reversed(bounds):
+            if bound_guard <= guard and rule.name not in preds:
+                preds[rule.name] = (node, Label(Edge.BEGIN, rule.name))
+                if rule.assumption is None:
+                    break
+        return list(preds.values())
 
     def _event(
         self, strand: Strand, begin: int, issue: int, where: Where, step: Step, access: Access
@@ -491,14 +498,11 @@ class GraphBuilder:
         guard = self._guard(step)
         for rule in traits.bounds:
             if rule.name == "proxy-fence-in-order":
-                strand.async_bounds.append((node, guard))
+                strand.async_bounds.append((node, guard, rule))
                 continue
             for pool in TCGEN05_POOLS:
-                if pool not in rule.takes:
-                    continue
-                if not guard:
-                    strand.bounds[pool].clear()
-                strand.bounds[pool].append((node, guard))
+                if pool in rule.takes:
+                    strand.bind(pool, node, guard, rule)
 
     # --- fences ------------------------------------------------------------------------------
 
@@ -713,6 +717,9 @@ def build_graph(
     decide: Decide | None = None,
 ) -> Graph:
     """The event graph of `run`, with events for accesses whose region is `wanted`.
+
+    Of the reading, the ISA version and `lanes-run-together` shape the graph; edges of the other
+    assumptions are all there, and `causality.py` takes those that its reading grants.
 
     `decide` fixes the data-dependent branches; without it steps keep their guards.
     """

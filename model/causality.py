@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import instructions as ins
-from .composition import ALL_CTAS, ROWS, Composition, Context, Label, Mode, Row, State, Which
+from .composition import ALL_CTAS, ROWS, Composition, Context, Edge, Label, Mode, Row, State, Which
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
@@ -112,6 +112,10 @@ class Causality:
 
     def _at(self, number: int, live: list[Bits | None]) -> Bits:
         node = self.graph.nodes[number]
+        if len(node.preds) == 1 and not node.injections and not node.effects:
+            source, label = node.preds[0]
+            if label.edge is Edge.PO:  # program order changes nothing: share the set
+                return live[source] or {}
         here: Bits = {}
         for source, label in node.preds:
             known = live[source]
@@ -126,6 +130,8 @@ class Causality:
                         if kept:
                             here[after] = here.get(after, 0) | kept
         for injection in node.injections:
+            if injection.rule not in self.context.rules:
+                continue
             state = self.composition.number(injection.state)
             here[state] = here.get(state, 0) | injection.bits
         for label, mask in node.effects:
@@ -168,8 +174,9 @@ class Causality:
     def _arriving(self, event: AccessEvent) -> list[tuple[State, int]]:
         states = self.composition.states
         arriving = [(states[n], bits) for n, bits in self.known.get(event.begin, {}).items()]
-        arriving += [(f.state, f.bits) for f in self.graph.finals.get(event.number, ())]
-        return arriving
+        finals = self.graph.finals.get(event.number, ())
+        rules = self.context.rules
+        return arriving + [(f.state, f.bits) for f in finals if f.bits and f.rule in rules]
 
     def _in_time(self, state: State, bits: int, event: AccessEvent) -> int:
         """Ordered as execution: performed, visible here, or pipelined with this access."""
@@ -242,7 +249,8 @@ class Causality:
         """A shortest chain of rules from `first` to `second`, or None when there is none."""
         bit = 1 << first.number
         for final in self.graph.finals.get(second.number, ()):
-            if final.bits & bit and self._accepts(final.state, bit, second):
+            granted = final.rule in self.context.rules
+            if granted and final.bits & bit and self._accepts(final.state, bit, second):
                 return Path((), final.rule)
         return self._search(first, second, bit)
 
@@ -294,6 +302,7 @@ class Causality:
                 (number, injection)
                 for number, node in enumerate(self.graph.nodes)
                 for injection in node.injections
+                if injection.rule in self.context.rules
             ]
         return self._injections
 

@@ -38,8 +38,6 @@ from .rules import TABLE, RuleTable
 from .run import Run, Where, run_once
 from .verdict import KINDS, Finding, Proof, Result, verdict_of
 
-SHAPE = frozenset((ACQUIRE_TCGEN05, REGISTER_USE, LANES_TOGETHER))
-"""Assumptions that change the graph itself, not only how order composes along it."""
 MAX_FINDINGS = 20
 MAX_PROOFS = 6
 Progress = Callable[[str], None]
@@ -114,7 +112,6 @@ class Checker:
         self.reading = self._that_matters(question.reading)
         self.notes: list[str] = list(self.program.notes)
         self.unknown = False
-        self._graphs: dict[tuple[frozenset[str], str], Graph] = {}
         self._decided: dict[tuple[str, str], tuple[Causality, Numbers]] = {}
         self.run: Run
 
@@ -168,27 +165,31 @@ class Checker:
         idle = {a for a in reading.assumptions if not self._can_matter(a)}
         return replace(reading, assumptions=reading.assumptions - idle)
 
-    def _graph(self, reading: Reading) -> Graph:
-        """The graph depends on few of the assumptions; readings that agree on them share it."""
-        key = (reading.assumptions & SHAPE, reading.isa)
-        if key not in self._graphs:
-            self._graphs[key] = self._build(reading)
-        return self._graphs[key]
+    def _graph(self, reading: Reading, decide: Decide | None = None) -> Graph:
+        """The event graph; readings that differ only in how order composes share it."""
+        lanes = reading.holds(LANES_TOGETHER)
+        branches = None if decide is None else decide.__name__
+        question = self.question
+        key = (question.table, question.location, reading.isa, lanes, branches)
+        memo = self.program.memo
+        if key not in memo:
+            memo[key] = build_graph(self.run, reading, question.table, self.regions.wanted, decide)
+        graph: Graph = memo[key]
+        return graph
 
-    def _build(self, reading: Reading, decide: Decide | None = None) -> Graph:
-        return build_graph(self.run, reading, self.question.table, self.regions.wanted, decide)
+    def _order(self, reading: Reading, decide: Decide | None = None) -> Causality:
+        return Causality(self._graph(reading, decide), self.question.rows, reading)
 
-    def _judge(self, graph: Graph, versions: bool = True) -> Judgement:
-        causality = Causality(graph, self.question.rows)
-        other = self._other_version() if versions else None
-        return Judge(graph, causality, Conflicts(graph, self.regions), other).judge()
+    def _judge(self, graph: Graph) -> Judgement:
+        causality = self._order(self.reading)
+        conflicts = Conflicts(graph, self.regions)
+        return Judge(graph, causality, conflicts, self._other_version()).judge()
 
     def _other_version(self) -> Causality | None:
         """The order by the ISA version that differs most from this one, where it can matter."""
         if Proxy.TMEM not in self._proxies or self.reading.isa not in ("9.3", "9.4"):
             return None
-        isa = "9.3" if self.reading.isa == "9.4" else "9.4"
-        return Causality(self._graph(replace(self.reading, isa=isa)), self.question.rows)
+        return self._order(self.reading.at("9.3" if self.reading.isa == "9.4" else "9.4"))
 
     # --- findings that are not pairs ---------------------------------------------------------
 
@@ -267,9 +268,9 @@ class Checker:
         """Is the pair unordered when the branches go as `decide` says?"""
         key = (decide.__name__, isa)
         if key not in self._decided:
-            graph = self._build(self.reading.at(isa), decide)
-            numbers = {(event.where, event.access): event for event in graph.accesses}
-            self._decided[key] = (Causality(graph, self.question.rows), numbers)
+            order = self._order(self.reading.at(isa), decide)
+            numbers = {(event.where, event.access): event for event in order.graph.accesses}
+            self._decided[key] = (order, numbers)
         causality, numbers = self._decided[key]
         one, two = (numbers.get((e.where, e.access)) for e in (first, second))
         if one is None or two is None:
@@ -309,11 +310,9 @@ class Checker:
         if graph is judgement.graph:
             causality = judgement.causality.under(reading)
         else:
-            causality = Causality(graph, self.question.rows, reading)
-        if len(graph.accesses) != len(judgement.graph.accesses):
-            return False
+            causality = self._order(reading)
         for event, ordered in zip(graph.accesses, judgement.ordered, strict=True):
-            if ordered & ~causality.before(event).surely:
+            if ordered and ordered & ~causality.before(event).surely:
                 return False
         return True
 

@@ -108,7 +108,8 @@ class Context:
 
     @classmethod
     def of(cls, reading: Reading, table: RuleTable) -> Context:
-        return cls(reading, table.names(reading))
+        doubtful = () if reading.metal_flag_severity == "note" else ("metal-flags",)
+        return cls(reading, table.names(reading).difference(doubtful))
 
     def has(self, rule: str) -> bool:
         return rule in self.rules
@@ -139,6 +140,10 @@ class Row:
 
 def _same(state: State, label: Label, context: Context) -> State | None:
     return state
+
+
+def _begin(state: State, label: Label, context: Context) -> State | None:
+    return state if context.has(label.rule) else None
 
 
 def _hold(state: State, visible: Scope | None = None) -> State:
@@ -258,8 +263,8 @@ ROWS: tuple[Row, ...] = (
     Row("po-held", Edge.PO, M.HELD, _same),
     Row("po-armed", Edge.PO, M.ARMED, _same),
     Row("po-seen", Edge.PO, M.SEEN, _same),
-    Row("begin-held", Edge.BEGIN, M.HELD, _same),
-    Row("begin-armed", Edge.BEGIN, M.ARMED, _same),
+    Row("begin-held", Edge.BEGIN, M.HELD, _begin),
+    Row("begin-armed", Edge.BEGIN, M.ARMED, _begin),
     # an asynchronous operation's completion comes after what was performed when it began
     Row("ride-held", Edge.RIDE, M.HELD, _ride),
     Row("ride-armed", Edge.RIDE, M.ARMED, _ride),

@@ -71,7 +71,7 @@ class Judge:
         self.causality = causality
         self.conflicts = conflicts
         self.other = other
-        self.reading: Reading = graph.reading
+        self.reading: Reading = causality.context.reading
         self.groups: dict[GroupKey, Group] = {}
         self.before: list[Before] = []
         self.static: list[Static] = [self._static(event) for event in graph.accesses]

@@ -181,6 +181,12 @@ _TABLE: tuple[Rule, ...] = (
         at=(ins.Bar,), takes=GENERIC,
     ),
     Rule(
+        "metal-flags", "Metal Shading Language, synchronization functions", Kind.COVER,
+        "reads of memory that a Metal barrier's flags do not name are done at the barrier, as it "
+        "is an execution barrier (reported as a note)",
+        "writes; a strict reading", basis=Basis.PRACTICE,
+    ),
+    Rule(
         "bar.warp.sync", "PTX §9.7.15.2", Kind.COVER,
         "generic accesses of the lanes in the mask are performed", "other warps",
         at=(ins.BarWarpSync,), takes=GENERIC,

@@ -7,6 +7,10 @@ from collections import defaultdict
 from .graph import AccessEvent, Guard
 from .instructions import Pool
 from .pipes import PipeTracker
+from .rules import Rule
+
+Bound = tuple[int, Guard, Rule]
+"""Later accesses begin after this node, when the guard holds, by this rule."""
 
 
 class Strand:
@@ -25,9 +29,16 @@ class Strand:
         self.riders: dict[int, int] = {}  # access -> pending ld and st before it in the pipe
         self.fresh: list[AccessEvent] = []
         self.done_generic = 0
-        self.bounds: dict[Pool, list[tuple[int, Guard]]] = defaultdict(list)
-        self.async_bounds: list[tuple[int, Guard]] = []
+        self.bounds: dict[Pool, list[Bound]] = defaultdict(list)
+        self.async_bounds: list[Bound] = []
         self.last_mma: dict[int, list[int]] = {}
         self.groups: dict[tuple[int, Pool], list[int]] = defaultdict(list)  # groups are a thread's
         self.open_group: dict[tuple[int, Pool], int] = defaultdict(int)
         self.registers: dict[tuple[int, str], tuple[int, int]] = {}  # loads, value
+
+    def bind(self, pool: Pool, node: int, guard: Guard, rule: Rule) -> None:
+        """Add a bound; an unconditional one replaces the earlier ones of its rule."""
+        if not guard:
+            earlier = self.bounds[pool]
+            earlier[:] = [bound for bound in earlier if bound[2] is not rule]
+        self.bounds[pool].append((node, guard, rule))

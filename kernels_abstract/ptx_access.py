@@ -73,15 +73,16 @@ def load(machine: Machine, ins: PtxInstruction) -> None:
         if location.space == "local":
             _load_local(machine, lane, location, size, results)
             continue
-        whole = machine.region(location, size * len(items), size)
-        version = machine.memory.load(location, size * len(items))[1]
-        node, register = machine.loaded(lane, whole, version)
-        machine.emit(lane, Load(whole, register, sem, scope))
+        whole = machine.record.region(location, size * len(items), size)
+        bits, version = machine.memory.load(location, size * len(items))
+        node, register = machine.record.loaded(lane, whole, version)
+        machine.record.emit(lane, Load(whole, register, sem, scope))
+        if len(items) == 1:
+            results[0].set(lane, bits, node)
+            continue
         for i, result in enumerate(results):
-            part = location.moved(i * size)
-            bits = machine.memory.load(part, size)[0]
-            own = node if len(items) == 1 else machine.provenance.operation(f"part{i}", (node,))
-            result.set(lane, bits, own)
+            part = machine.memory.load(location.moved(i * size), size)[0]
+            result.set(lane, part, machine.provenance.operation(f"part{i}", (node,)))
     for item, result in zip(items, results, strict=True):
         machine.write(item, machine.extended(result.value(), ins.type, item))
 
@@ -109,15 +110,15 @@ def store(machine: Machine, ins: PtxInstruction) -> None:
     size = ins.bits // 8
     places = machine.locations(ins.operands[0], space_of(ins))
     shared = [(lane, location) for lane, location in places if location.space != "local"]
-    registers = _registers(machine, values, [lane for lane, _ in shared])
+    registers = machine.record.registers_of(values, [lane for lane, _ in shared])
     number = machine.memory.next_store()
     for lane, location in places:
         if location.space == "local":
             _store_local(machine, lane, location, size, values)
     for (lane, location), names in zip(shared, registers, strict=True):
-        region = machine.region(location, size * len(values), size)
+        region = machine.record.region(location, size * len(values), size)
         known = [None if _is_unknown(v, lane) else int(v.bits[lane]) for v in values]
-        machine.emit(lane, Store(region, names, sem, scope, _constant_text(known)))
+        machine.record.emit(lane, Store(region, names, sem, scope, _constant_text(known)))
         for i, bits in enumerate(known):
             machine.memory.store(location.moved(i * size), size, bits, number)
 
@@ -127,10 +128,10 @@ def _is_unknown(value: Value, lane: int) -> bool:
 
 
 def _constant_text(known: list[int | None]) -> str | None:
-    """Names the constant parts of a stored value, so that equal stores are seen to be equal."""
-    if all(bits is None for bits in known):
+    """Names a stored constant, so that equal stores are seen to be equal."""
+    if None in known:
         return None
-    return ",".join("?" if bits is None else f"{bits:#x}" for bits in known)
+    return ",".join(f"{bits:#x}" for bits in known)
 
 
 def _store_local(
@@ -141,20 +142,6 @@ def _store_local(
         unknown = _is_unknown(value, lane)
         offset = location.offset + i * size
         machine.local.store(lane, Stored(offset, size, int(value.bits[lane]), node, unknown))
-
-
-def _registers(machine: Machine, values: list[Value], lanes: list[int]) -> list[tuple[str, ...]]:
-    """For each lane the registers with the values that come from loads, computed if need be."""
-    found: list[list[str]] = [[] for _ in lanes]
-    for value in values:
-        if value.node is None:
-            continue
-        nodes = value.node.tolist()
-        for names, lane in zip(found, lanes, strict=True):
-            if nodes[lane]:
-                names.append(machine.register_of(lane, nodes[lane]))
-        machine.next_position()
-    return [tuple(names) for names in found]
 
 
 @effect("atom", "red")
@@ -169,14 +156,14 @@ def atomic(machine: Machine, ins: PtxInstruction) -> None:
     size = ins.bits // 8
     length = max(ins.vector_length, 1)
     places = machine.locations(address, space_of(ins))
-    registers = _registers(machine, values, [lane for lane, _ in places])
+    registers = machine.record.registers_of(values, [lane for lane, _ in places])
     number = machine.memory.next_store()
     results = [_Results(machine) for _ in items]
     for (lane, location), names in zip(places, registers, strict=True):
-        region = machine.region(location, size * length, size)
+        region = machine.record.region(location, size * length, size)
         machine.memory.store(location, size * length, None, number)
         register = "" if _discards(items) else _atomic_result(machine, lane, region, results)
-        machine.emit(lane, Atomic(region, register, names, sem, scope))
+        machine.record.emit(lane, Atomic(region, register, names, sem, scope))
     for item, result in zip(items, results, strict=True):
         machine.write(item, machine.extended(result.value(), ins.type, item))
 
@@ -187,7 +174,7 @@ def _discards(items: tuple[Operand, ...]) -> bool:
 
 def _atomic_result(machine: Machine, lane: int, region: Region, results: list[_Results]) -> str:
     """No two threads get the same old value for sure: a leaf for this thread alone."""
-    node, register = machine.loaded(lane, region, -1 - lane)
+    node, register = machine.record.loaded(lane, region, -1 - lane)
     for result in results:
         result.set(lane, None, node)
     return register

@@ -37,7 +37,7 @@ def is_float(kind: str) -> bool:
     return kind in ("f16", "f32", "f64", "bf16", "f16x2", "bf16x2", "tf32")
 
 
-# --- integer arithmetic ------------------------------------------------------------------------------------
+# --- integer arithmetic --------------------------------------------------------------------------
 
 
 def _sub(ins: PtxInstruction, a: Bits, b: Bits) -> Bits:
@@ -242,7 +242,7 @@ def floating(machine: Machine, ins: PtxInstruction) -> None:
     machine.write(ins.operands[0], machine.derive(ins.opcode, values, None))
 
 
-# --- moves, conversions, addresses ------------------------------------------------------------------
+# --- moves, conversions, addresses ---------------------------------------------------------------
 
 
 @data("mov")
@@ -332,7 +332,7 @@ def elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-# --- comparisons and selection (§9.7.6) ----------------------------------------------------------------
+# --- comparisons and selection (§9.7.6) ----------------------------------------------------------
 
 COMPARE: dict[str, Callable[..., Mask]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,

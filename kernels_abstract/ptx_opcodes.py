@@ -39,15 +39,14 @@ class Handler:
 
 HANDLERS: dict[str, Handler] = {}
 
-OUTSIDE = frozenset(
-    """
-    applypriority brkpt clusterlaunchcontrol cp createpolicy discard elect fns getctarank griddepcontrol
-    istypep ldmatrix ldu mapa match mma movmatrix multimem nanosleep pmevent prefetch prefetchu
-    red.async setmaxnreg st.async st.bulk stacksave stackrestore stmatrix suld suq sured sust tcgen05
-    tensormap tex tld4 txq wgmma wmma addc subc madc mul24 mad24 sad szext bmsk dp2a dp4a vadd vsub
-    barrier.cluster fence.proxy alloca
-    """.split()
-)
+OUTSIDE = frozenset((
+    "addc", "alloca", "applypriority", "bmsk", "brkpt", "clusterlaunchcontrol", "cp",
+    "createpolicy", "discard", "dp2a", "dp4a", "fence.proxy", "fns", "griddepcontrol",
+    "istypep", "ldmatrix", "ldu", "mad24", "madc", "match", "mma", "movmatrix", "mul24",
+    "multimem", "red.async", "sad", "st.async", "st.bulk", "stackrestore", "stacksave",
+    "stmatrix", "subc", "suld", "suq", "sured", "sust", "szext", "tcgen05", "tensormap",
+    "tex", "tld4", "txq", "vadd", "vsub", "wgmma", "wmma",
+))  # fmt: skip
 """Real PTX opcodes that have no handler: the answer is an error, never a guess."""
 
 

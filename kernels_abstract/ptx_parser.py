@@ -115,7 +115,7 @@ def _parser() -> Lark:
     return Lark(grammar, parser="lalr", transformer=_Raw(), maybe_placeholders=True)
 
 
-# --- raw statements: names not resolved yet ----------------------------------------------------------
+# --- raw statements: names not resolved yet ------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class _Raw(Transformer[Token, object]):
         kind, _results, name, parameters, *rest = children
         assert isinstance(name, Token)
         body = next((child for child in rest if isinstance(child, _Block)), None)
-        tuning = dict(child for child in rest if isinstance(child, tuple))
+        tuning: dict[str, tuple[int, ...]] = dict(c for c in rest if isinstance(c, tuple))
         found = parameters if isinstance(parameters, list) else []
         return _Function(name, str(kind) == ".entry", found, tuning, body)
 
@@ -299,7 +299,7 @@ def _declare(children: list[object]) -> _Declaration:
     return _Declaration(space, variables, families)
 
 
-# --- scopes ---------------------------------------------------------------------------------------------
+# --- scopes --------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 
-from ..model.program import Agent, InputError, Program
+from ..model.program import Agent, InputError, Program, Region
+from .ptx_launch import WARP, Launch, Shape, size_of
 from .ptx_parser import parse_ptx, place
-from .ptx_run import WARP, Launch, Machine, Shape
+from .ptx_run import Machine
 from .ptx_syntax import Address, Entry, Module, PtxInstruction, Register, Symbol
 
 MAX_BYTES = 64 << 20
@@ -80,7 +82,7 @@ def choose_entry(module: Module, name: str | None) -> Entry:
     return module.entries[name if name is not None else next(iter(module.entries))]
 
 
-# --- launch ---------------------------------------------------------------------------------------------------
+# --- launch --------------------------------------------------------------------------------------
 
 
 def _launch(
@@ -95,11 +97,13 @@ def _launch(
     shape = _block_shape(module, entry, block)
     cluster_shape = _shape("cluster", cluster)
     grid_shape = _shape("grid", grid)
-    if _size(cluster_shape) > MAX_CLUSTER:
+    if size_of(cluster_shape) > MAX_CLUSTER:
         raise InputError(f"a cluster has at most {MAX_CLUSTER} blocks", module.path)
     grid_shape = _at_least(grid_shape, cluster_shape)
     if any(g % c for g, c in zip(grid_shape, cluster_shape, strict=True)):
-        raise InputError(f"grid {grid_shape} is no multiple of cluster {cluster_shape}", module.path)
+        raise InputError(
+            f"grid {grid_shape} is no multiple of cluster {cluster_shape}", module.path
+        )
     known = {parameter.name for parameter in entry.parameters}
     for name in parameters:
         if name not in known:
@@ -125,13 +129,6 @@ def _shape(what: str, numbers: Sequence[int]) -> Shape:
     return (x, y, z)
 
 
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for number in shape:
-        size *= number
-    return size
-
-
 def _at_least(grid: Shape, cluster: Shape) -> Shape:
     x, y, z = (max(g, c) for g, c in zip(grid, cluster, strict=True))
     return (x, y, z)
@@ -142,21 +139,19 @@ def _block_shape(module: Module, entry: Entry, block: Sequence[int] | None) -> S
     where = place(module.path, entry.line)
     required, most = entry.tuning.get("reqntid"), entry.tuning.get("maxntid")
     if block is None and required is None:
-        limit = f" (.maxntid: at most {_size(most)} threads)" if most else ""
+        limit = f" (.maxntid: at most {prod(most)} threads)" if most else ""
         raise InputError(f"the block's shape is not in PTX: give --block X,Y,Z{limit}", where)
     shape = _shape("block", block if block is not None else required or ())
-    size = _size(shape)
-    if required is not None and size != _size(required):
-        raise InputError(
-            f"block {shape} has {size} threads, .reqntid says {_size(required)}", where
-        )
-    if size > min(_size(most) if most else MAX_THREADS, MAX_THREADS):
-        limit = f".maxntid allows {_size(most)}" if most else f"the most is {MAX_THREADS}"
+    size = size_of(shape)
+    if required is not None and size != prod(required):
+        raise InputError(f"block {shape} has {size} threads, .reqntid says {prod(required)}", where)
+    if size > min(prod(most) if most else MAX_THREADS, MAX_THREADS):
+        limit = f".maxntid allows {prod(most)}" if most else f"the most is {MAX_THREADS}"
         raise InputError(f"block {shape} has {size} threads, {limit}", where)
     return shape
 
 
-# --- which parameters are pointers -----------------------------------------------------------------------------
+# --- which parameters are pointers ---------------------------------------------------------------
 
 
 def _pointers(entry: Entry, parameters: Mapping[str, int | float | str]) -> dict[str, str]:
@@ -207,17 +202,17 @@ def _reaching(ins: PtxInstruction, sources: Mapping[str, set[str]]) -> set[str]:
     return set().union(*(sources.get(name, set()) for name in used))
 
 
-# --- the program -------------------------------------------------------------------------------------------------
+# --- the program ---------------------------------------------------------------------------------
 
 
 def _program(machine: Machine, module: Module, entry: Entry, launch: Launch) -> Program:
     agents = []
-    for lane, steps in enumerate(machine.steps):
+    for lane, steps in enumerate(machine.record.steps):
         cta, thread = divmod(lane, machine.padded)
         if thread < launch.threads:
             agents.append(Agent("thread", cta, thread // WARP, 1, steps, thread))
-    arrays: dict[str, list] = {}
-    for region in machine.regions:
+    arrays: dict[str, list[Region]] = {}
+    for region in machine.record.regions:
         arrays.setdefault(region.array, []).append(region)
     return Program(
         name=entry.name,
@@ -243,7 +238,7 @@ def _notes(launch: Launch) -> list[str]:
     notes = []
     if launch.grid != launch.cluster:
         what = "one block" if launch.ctas == 1 else "one cluster"
-        notes.append(f"{what} of the grid is executed, %ctaid = 0; the others do the same")
+        notes.append(f"{what} of the grid is executed (%ctaid = 0): the others are not checked")
     if len(set(launch.pointers.values())) > 1:
         names = ", ".join(dict.fromkeys(launch.pointers.values()))
         notes.append(f"distinct buffers that do not overlap: {names}")

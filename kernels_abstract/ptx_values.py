@@ -126,7 +126,7 @@ def _arguments_of(value: Value, chosen: NDArray[np.intp]) -> list[int]:
     return [node if node else -1 - b for node, b in zip(nodes, bits, strict=True)]
 
 
-# --- arithmetic on bits ---------------------------------------------------------------------------------
+# --- arithmetic on bits --------------------------------------------------------------------------
 
 
 def masked(bits: Bits, width: int) -> Bits:

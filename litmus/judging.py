@@ -20,8 +20,13 @@ from ..model.readings import Reading
 from ..model.verdict import Result
 from . import arguments
 
+DECIDING = "ptx"
+"""The reading that decides if it is among those asked for; it is judged first."""
+
 GRACE_S = 0.5
 """How long after `--timeout` the alarm rings, so that who watches the clock can answer."""
+
+TIME_IS_UP = "the time limit was reached"
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Judged:
     @property
     def deciding(self) -> Result:
         """`ptx` if it is among the readings, else the first one named."""
-        return next((r for r in self.results if r.reading == "ptx"), self.results[0])
+        return next((r for r in self.results if r.reading == DECIDING), self.results[0])
 
 
 def question_of(options: argparse.Namespace) -> Question:
@@ -73,11 +78,11 @@ def judge(target: str, question: Question, progress: Callable[[str], None]) -> J
     except BudgetExceeded as error:
         given = dict(question.parameters)
         return Judged([_stopped(target, given, r, error, started) for r in question.readings], None)
-    results = []
-    for reading in question.readings:
+    results = {}
+    for reading in sorted(question.readings, key=lambda reading: reading.name != DECIDING):
         progress(f"{target}: {reading.name}")
-        results.append(_judge_reading(program, reading, question, deadline, progress))
-    return Judged(results, program)
+        results[reading.name] = _judge_reading(program, reading, question, deadline, progress)
+    return Judged([results[reading.name] for reading in question.readings], program)
 
 
 def _judge_reading(
@@ -109,11 +114,15 @@ def _alarm(deadline: float | None) -> Iterator[None]:
         yield
         return
 
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise BudgetExceeded(TIME_IS_UP)
+
     def stop(*_: object) -> NoReturn:
-        raise BudgetExceeded("the time limit was reached")
+        raise BudgetExceeded(TIME_IS_UP)
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 0) + GRACE_S)
+    signal.setitimer(signal.ITIMER_REAL, left + GRACE_S)
     try:
         yield
     finally:

@@ -63,6 +63,7 @@ def report(
     parts: list[RenderableType] = [_title(results), _parameters(deciding.parameters)]
     if len(results) > 1:
         parts += [Text(), readings_table(results, deciding)]
+    parts += _stopped(deciding)
     parts += _findings(deciding, path, lines, width)
     parts += _differences(results, deciding)
     parts += _proofs(results, deciding)
@@ -112,6 +113,14 @@ def readings_table(results: Sequence[Result], deciding: Result) -> Table:
     return table
 
 
+def _stopped(result: Result) -> Iterator[RenderableType]:
+    """Why there is no answer."""
+    if result.verdict == "unknown":
+        yield Text()
+        yield Text(f"Unknown ({result.reading})", "bold yellow")
+        yield from map(_item, result.notes)
+
+
 # --- findings -------------------------------------------------------------------------------------
 
 
@@ -149,10 +158,11 @@ def _error(
         yield Text(f"\n  {_SCHEDULES.get(finding.kind, _SCHEDULE)}:", "bold")
         for line in swimlanes(finding, width):
             yield Text(line.text, _LINE_STYLES.get(line.style, ""), no_wrap=True)
+        yield Text()
     elif finding.missing:
-        yield Text(f"  Missing: {finding.missing}", "red")
+        yield _item(Text(finding.missing, "red"), "✗")
     if finding.remedy:
-        yield Text.assemble(("\n  What would order it: ", "bold"), finding.remedy)
+        yield _indented(Text.assemble(("What would order it: ", "bold"), finding.remedy))
 
 
 _SCHEDULE = "A schedule that leads to it (time goes down)"
@@ -180,6 +190,10 @@ def _where(place: Place, path: str) -> str:
 
 def _instances(finding: Finding) -> str:
     return f" ({finding.count} instances)" if finding.count > 1 else ""
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 2))
 
 
 def _item(text: str | Text, mark: str = "-") -> Padding:
@@ -274,16 +288,17 @@ def _program_order_in_one(steps: Sequence[ProofStep]) -> Iterator[tuple[str, Pro
 def _not_checked(result: Result) -> Iterator[RenderableType]:
     yield Text()
     yield Text("What this stands on, and what was not checked", "bold")
+    covered = "not all interleavings" if result.verdict == "unknown" else "every interleaving"
     yield _item(
         f"PTX ISA {result.isa}, reading `{result.reading}`; these parameter values only; "
-        "every interleaving of these steps"
+        f"{covered} of these steps"
     )
     for name, value in result.bounds.items():
         yield _item(f"bound: {name} = {_value(value)}")
     for name in result.assumptions:
         yield _item(f"assumed, {name}: {ASSUMPTIONS.get(name, '')}")
-    for note in result.notes:
-        yield _item(note)
+    if result.verdict != "unknown":
+        yield from map(_item, result.notes)
     if result.dropped_findings:
         yield _item(f"{result.dropped_findings} more findings were dropped (--max-findings)")
 

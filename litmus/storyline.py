@@ -57,7 +57,8 @@ def moments(rows: Sequence[ScheduleRow]) -> list[Moment]:
 def shown(story: Sequence[Moment]) -> list[int]:
     """The moments to show: all of a short schedule, else those that matter and what led to them.
 
-    A gap of one moment is not worth a line of its own, so that moment is shown too.
+    A gap of one moment is not worth a line of its own, so that moment is shown too, unless it would
+    take a column of its own.
     """
     if len(story) <= SHORT:
         return list(range(len(story)))
@@ -66,17 +67,22 @@ def shown(story: Sequence[Moment]) -> list[int]:
         return list(range(len(story) - SHORT, len(story)))
     late = marked[-1]  # what its agent did meanwhile is no part of the story
     kept = {late, *_context(story, _matters(story, marked) - {late})}
-    single = {n for n in range(len(story)) if n not in kept and {n - 1, n + 1} <= kept | {-1}}
-    return sorted(kept | single)
+    actors = {story[number].actor for number in kept}
+    single = {n for n in range(1, len(story)) if {n - 1, n + 1} <= kept}
+    return sorted(kept | {n for n in single if story[n].actor in actors})
 
 
 def _matters(story: Sequence[Moment], marked: Sequence[int]) -> set[int]:
     """The accesses at fault, their issue, and the hand-offs that lead from one to the other."""
-    places = {story[number].row.place for number in marked}
-    issues = [number for number, moment in enumerate(story) if moment.row.place in places]
     second, first = marked[0], marked[-1]
-    early = next(n for n in issues if story[n].row.place == story[first].row.place)
-    return {*issues, *hand_offs(story, early, second)}
+    issues = {_issue(story, first), _issue(story, second)}
+    return {first, second, *issues, *hand_offs(story, _issue(story, first), second)}
+
+
+def _issue(story: Sequence[Moment], access: int) -> int:
+    """The last moment before an access that is of the same instruction; else the access."""
+    place = story[access].row.place
+    return next((n for n in range(access - 1, -1, -1) if story[n].row.place == place), access)
 
 
 def _context(story: Sequence[Moment], numbers: set[int]) -> Iterator[int]:

@@ -283,11 +283,13 @@ def test_the_engine_gets_reading_location_and_limits(run: Run, asked: Asked) -> 
     assert check["max_findings"] == 7
 
 
-def test_all_three_readings_by_default_and_each_once(run: Run, asked: Asked) -> None:
+def test_all_three_readings_by_default_each_once_and_the_deciding_one_first(
+    run: Run, asked: Asked
+) -> None:
     run("check", "racy")
     run("check", "racy", "--reading", "hardware,all")
     names = [check["reading"].name for check in asked.checks]
-    assert names == ["strict", "ptx", "hardware", "hardware", "strict", "ptx"]
+    assert names == ["ptx", "strict", "hardware", "ptx", "hardware", "strict"]
 
 
 def test_the_launch_of_a_ptx_file(

@@ -183,6 +183,8 @@ class GraphBuilder:
         if isinstance(step.instruction, (ins.Bar, ins.BarWarpSync)):
             self._barrier(strand, where, step.instruction)
             return
+        if isinstance(step.instruction, ins.ClusterWait):
+            self._cluster_join(where)
         node = self._enter(strand, where)
         if traits.covers and not step.instruction.signals:
             self._complete_at(strand, node, where, step, traits)
@@ -635,7 +637,8 @@ class GraphBuilder:
         step = self.run.step(where)
         self._complete_at(strand, node, where, step, self._traits(step.instruction))
 
-    def _cluster_wait(self, node: int, where: Where, wait: ins.ClusterWait) -> None:
+    def _cluster_join(self, where: Where) -> int:
+        """The node where all have arrived; made before the first wait that passes it."""
         key, generation = self.run.generation_of[where]
         join = self.graph.joins.get((key, generation))
         if join is None:
@@ -643,18 +646,18 @@ class GraphBuilder:
             for other in self.run.generations[key][generation]:
                 arrive = self.run.step(other).instruction
                 sem = arrive.sem if isinstance(arrive, ins.ClusterArrive) else ins.Sem.RELAXED
-                edge = Label(
-                    Edge.CLUSTER_IN, "cluster-barrier", sem, Scope.CLUSTER,
-                    self.run.agent(other).cta,
-                )  # fmt: skip
+                cta = self.run.agent(other).cta
+                edge = Label(Edge.CLUSTER_IN, "cluster-barrier", sem, Scope.CLUSTER, cta)
                 preds.append((self.graph.issue_of[other], edge))
             join = self.graph.joins[key, generation] = self._node("phase", where, preds)
-        label = Label(
-            Edge.CLUSTER_OUT, "cluster-barrier", wait.sem, Scope.CLUSTER, self.run.agent(where).cta
-        )
+        return join
+
+    def _cluster_wait(self, node: int, where: Where, wait: ins.ClusterWait) -> None:
+        cta = self.run.agent(where).cta
+        label = Label(Edge.CLUSTER_OUT, "cluster-barrier", wait.sem, Scope.CLUSTER, cta)
         if "cluster-barrier" not in self.rules:
             label = ISSUE
-        self.graph.nodes[node].preds.append((join, label))
+        self.graph.nodes[node].preds.append((self._cluster_join(where), label))
 
     # --- completion signals ------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ from typing import Any
 
 from . import instructions as ins
 from .causality import Causality
-from .composition import ROWS, Row, State
+from .composition import ROWS, Edge, Label, Row, State
 from .graph import AccessEvent, Graph, Injection
 from .program import Agent, Barrier, BudgetExceeded, Program
+from .readings import Reading
 from .run import Where
 
 Formula = Any
@@ -214,7 +215,7 @@ class Schedules:
     def _require(self, *formulas: Formula) -> None:
         self.solver.add(*formulas)
 
-    # --- order ------------------------------------------------------------------------------------
+    # --- order -----------------------------------------------------------------------------------
 
     def _program_order(self) -> None:
         """Agents stop only at operations that block; completions come any time after issue."""
@@ -255,7 +256,7 @@ class Schedules:
                         both = z3.And(self.executed[a], self.executed[b])
                         self._require(z3.Implies(both, self.time[a] < self.time[b]))
 
-    # --- barriers -----------------------------------------------------------------------------------
+    # --- barriers --------------------------------------------------------------------------------
 
     def _cells(self) -> list[Hashable]:
         return list(dict.fromkeys(op.cell for op in self.operations.every if op.cell is not None))
@@ -334,7 +335,7 @@ class Schedules:
                 stuck = z3.And(self.reached[wait.number], z3.Not(passed))
                 self._require(z3.Implies(stuck, z3.Not(z3.And(there))))
 
-    # --- answers --------------------------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------------
 
     def next(self, deadline: float) -> Schedule | None:
         """A schedule with a matching that was not given before, or None when there is none.
@@ -447,7 +448,7 @@ class _Phases:
         else:
             self._sums(last, life)
 
-    # --- what others ask -----------------------------------------------------------------------------
+    # --- what others ask -------------------------------------------------------------------------
 
     def done(self, number: int) -> Formula:
         return self._done[number] if number < self.most else self.z3.BoolVal(False)
@@ -470,7 +471,7 @@ class _Phases:
         before = self.z3.BoolVal(True) if count == 0 else self._done[count - 1]
         return self.z3.And(before, self.z3.Not(self.done(count)))
 
-    # --- constraints -----------------------------------------------------------------------------------
+    # --- constraints -----------------------------------------------------------------------------
 
     def _require(self, *formulas: Formula) -> None:
         self.schedules.solver.add(*formulas)
@@ -487,7 +488,7 @@ class _Phases:
             self._require(self._end[number - 1] < self._end[number])
 
     def _landings(self, life: _Life) -> None:
-        """Each arrival lands in the phase that is current, or is lost outside the barrier's life."""
+        """Each arrival lands in the current phase, or is lost outside the barrier's life."""
         z3 = self.z3
         for arrival in self.arrivals:
             executed = self.schedules.executed[arrival.number]
@@ -615,15 +616,31 @@ class _Acceptance(Causality):
 
 
 def pair(
-    graph: Graph, first: AccessEvent, second: AccessEvent, rows: tuple[Row, ...] = ROWS
+    graph: Graph,
+    first: AccessEvent,
+    second: AccessEvent,
+    rows: tuple[Row, ...] = ROWS,
+    reading: Reading | None = None,
 ) -> Reversal | Core:
     """Is there an order of events in which `second` is performed before `first`?
 
     Events keep the edges of execution; each access is performed after its begin; and `first` is
     performed before `second` when the composition table lets it be known, in a state that `second`
-    accepts, where `second` begins.
+    accepts, where `second` begins. `reading` is the graph's, unless readings share the graph.
     """
-    return _Pair(graph, first, second, rows).solve()
+    return _Pair(graph, first, second, rows, reading).solve()
+
+
+def ancestors(graph: Graph, roots: Iterable[int]) -> set[int]:
+    """The nodes that precede the given ones as execution, and these themselves."""
+    seen = set(roots)
+    queue = list(seen)
+    while queue:
+        for source, _ in graph.nodes[queue.pop()].preds:
+            if source not in seen:
+                seen.add(source)
+                queue.append(source)
+    return seen
 
 
 Fact = tuple[int, int, State]
@@ -632,7 +649,12 @@ Fact = tuple[int, int, State]
 
 class _Pair:
     def __init__(
-        self, graph: Graph, first: AccessEvent, second: AccessEvent, rows: tuple[Row, ...]
+        self,
+        graph: Graph,
+        first: AccessEvent,
+        second: AccessEvent,
+        rows: tuple[Row, ...],
+        reading: Reading | None,
     ) -> None:
         import z3
 
@@ -640,13 +662,18 @@ class _Pair:
         self.graph = graph
         self.first = first
         self.second = second
-        self.acceptance = _Acceptance(graph, rows)
+        self.rows = rows
+        self.acceptance = _Acceptance(graph, rows, reading)
         self.solver: Any = z3.Solver()
         self.solver.set("core.minimize", True)
         self.rules: dict[str, Formula] = {}
         self.facts: dict[Fact, Formula] = {}
         self.fresh: list[Fact] = []
-        self.cone = sorted(self._ancestors((first.issue, first.begin, second.begin)))
+        self.successors: dict[int, list[tuple[int, Label]]] = defaultdict(list)
+        for number, node in enumerate(graph.nodes[: second.begin + 1]):
+            for source, label in node.preds:
+                self.successors[source].append((number, label))
+        self.cone = sorted(ancestors(graph, (first.issue, first.begin, second.begin)))
         self.time: dict[int, Formula] = {n: z3.Int(f"time {n}") for n in self.cone}
         self.performed: tuple[Formula, Formula] = (z3.Int("first"), z3.Int("second"))
 
@@ -663,22 +690,12 @@ class _Pair:
         names = {str(literal) for literal in self.solver.unsat_core()}
         return Core(tuple(name for name in self.rules if name in names))
 
-    def _ancestors(self, roots: Iterable[int]) -> set[int]:
-        """Only what must precede the accesses: the order that is found holds nothing else."""
-        seen = set(roots)
-        queue = list(seen)
-        while queue:
-            for source, _ in self.graph.nodes[queue.pop()].preds:
-                if source not in seen:
-                    seen.add(source)
-                    queue.append(source)
-        return seen
-
     def _execution(self) -> None:
         one, two = self.performed
         for number in self.cone:
-            for source, _ in self.graph.nodes[number].preds:
-                self.solver.add(self.time[source] < self.time[number])
+            for source, label in self.graph.nodes[number].preds:
+                if label.edge is not Edge.BEGIN or self.acceptance.context.has(label.rule):
+                    self.solver.add(self.time[source] < self.time[number])
         self.solver.add(self.time[self.first.begin] < one, self.time[self.second.begin] < two)
 
     def _order(self, model: Any) -> tuple[int, ...]:
@@ -687,7 +704,7 @@ class _Pair:
 
         return tuple(sorted(self.cone, key=when))
 
-    # --- known: the composition table as implications ------------------------------------------------
+    # --- known: the composition table as implications --------------------------------------------
 
     def _imply(self, rule: str, before: Formula | None, after: Formula) -> None:
         literal = self.rules.setdefault(rule, self.z3.Bool(rule))
@@ -708,7 +725,8 @@ class _Pair:
                     self._know(injection.rule, None, (number, 0, injection.state))
 
     def _covers(self, injection: Injection) -> bool:
-        return bool(injection.bits >> self.first.number & 1)
+        granted = injection.rule in self.acceptance.context.rules
+        return granted and bool(injection.bits >> self.first.number & 1)
 
     def _spread(self, fact: Fact) -> None:
         number, stage, state = fact
@@ -720,20 +738,20 @@ class _Pair:
                 rule = label.rule if after else "po"
                 self._know(rule, self.facts[fact], (number, stage + 1, known))
             return
-        for target, label in self._successors().get(number, ()):
-            if target <= self.second.begin:
-                for known in self._follow(label, state):
-                    self._know(label.rule, self.facts[fact], (target, 0, known))
+        for target, label in self.successors[number]:
+            for known in self._follow(label, state):
+                self._know(label.rule, self.facts[fact], (target, 0, known))
 
-    def _follow(self, label: Any, state: State) -> list[State]:
+    def _follow(self, label: Label, state: State) -> list[State]:
         """The rows of the composition table for this access."""
         bit = 1 << self.first.number
-        masks = self.acceptance.masks
-        followed = self.acceptance.composition.follow(label, state)
-        return [after for after, which in followed if bit & masks[which]]
-
-    def _successors(self) -> dict[int, list[tuple[int, Any]]]:
-        return self.acceptance.successors()
+        found = []
+        for row in self.rows:
+            if (row.edge, row.mode) == (label.edge, state.mode):
+                after = row.then(state, label, self.acceptance.context)
+                if after is not None and bit & self.acceptance.masks[row.which]:
+                    found.append(after)
+        return found
 
     def _accept(self) -> None:
         one, two = self.performed

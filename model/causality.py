@@ -75,6 +75,7 @@ class Causality:
             Which.OTHER: ~graph.tmem,
         }
         self.known: dict[int, Bits] = {}
+        self._answers: dict[Label, dict[int, tuple[tuple[int, int], ...]]] = {}
         self._injections: list[tuple[int, Injection]] | None = None
         self._successors: dict[int, list[tuple[int, Label]]] | None = None
         self._pass()
@@ -120,23 +121,27 @@ class Causality:
         for source, label in node.preds:
             known = live[source]
             if known:
-                answers = self.composition.along(label)
+                answers = self._answers.get(label) or self._answers.setdefault(label, {})
                 for state, bits in known.items():
                     steps = answers.get(state)
                     if steps is None:
-                        steps = self.composition.follow(label, state)
-                    for after, which in steps:
-                        kept = bits & self.masks[which]
+                        steps = answers[state] = self._follow(label, state)
+                    for after, mask in steps:
+                        kept = bits & mask
                         if kept:
                             here[after] = here.get(after, 0) | kept
         for injection in node.injections:
-            if injection.rule not in self.context.rules:
-                continue
-            state = self.composition.number(injection.state)
-            here[state] = here.get(state, 0) | injection.bits
+            if injection.rule in self.context.rules:
+                state = self.composition.number(injection.state)
+                here[state] = here.get(state, 0) | injection.bits
         for label, mask in node.effects:
             here = self._effect(here, label, mask)
         return here
+
+    def _follow(self, label: Label, state: int) -> tuple[tuple[int, int], ...]:
+        """Where a state goes along an edge, with the accesses that go there."""
+        steps = self.composition.follow(label, state)
+        return tuple((after, self.masks[which]) for after, which in steps)
 
     def _effect(self, known: Bits, label: Label, mask: int) -> Bits:
         """A fence changes how the accesses of `mask` are known; the others stay as they are."""
@@ -154,11 +159,12 @@ class Causality:
 
     # --- what comes before an access ---------------------------------------------------------
 
-    def before(self, event: AccessEvent) -> Before:
+    def before(self, event: AccessEvent, among: int = -1) -> Before:
+        """Which accesses (of `among`) come before this one."""
         surely, execution = 0, 0
         doubts: dict[str, int] = {}
         for state, bits in self._arriving(event):
-            ordered = self._in_time(state, bits, event)
+            ordered = self._in_time(state, bits & among, event)
             if not ordered:
                 continue
             execution |= ordered
@@ -180,7 +186,7 @@ class Causality:
 
     def _in_time(self, state: State, bits: int, event: AccessEvent) -> int:
         """Ordered as execution: performed, visible here, or pipelined with this access."""
-        if state.mode not in (Mode.HELD, Mode.ARMED):
+        if not bits or state.mode not in (Mode.HELD, Mode.ARMED):
             return 0
         if state.piped:
             bits &= self._pipelined(event)

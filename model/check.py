@@ -312,7 +312,7 @@ class Checker:
         else:
             causality = self._order(reading)
         for event, ordered in zip(graph.accesses, judgement.ordered, strict=True):
-            if ordered and ordered & ~causality.before(event).surely:
+            if ordered and ordered & ~causality.before(event, ordered).surely:
                 return False
         return True
 

@@ -80,8 +80,7 @@ class Edge(Name):
     PROXY_FENCE = "proxy-fence"
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """An edge with what its instruction says: rule name, semantics, scope, CTA."""
 
     edge: Edge
@@ -296,8 +295,7 @@ ROWS: tuple[Row, ...] = (
 
 
 class Composition:
-    """The rows by edge and mode. States and labels are numbered, and results remembered, because
-    the pass over the graph asks the same few questions very often."""
+    """The rows by edge and mode. States are numbered, since sets of accesses are kept by state."""
 
     def __init__(self, context: Context, rows: Iterable[Row] = ROWS) -> None:
         self.context = context
@@ -306,7 +304,6 @@ class Composition:
             self.rows.setdefault((row.edge, row.mode), []).append(row)
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
-        self._known: dict[Label, dict[int, tuple[tuple[int, Which], ...]]] = {}
 
     def number(self, state: State) -> int:
         """A small number that stands for the state (`states[number]` is the state again)."""
@@ -316,10 +313,6 @@ class Composition:
             self.states.append(state)
         return found
 
-    def along(self, label: Label) -> dict[int, tuple[tuple[int, Which], ...]]:
-        """Answers known so far for this label, by state number; see `follow`."""
-        return self._known.setdefault(label, {})
-
     def follow(self, label: Label, number: int) -> tuple[tuple[int, Which], ...]:
         """Where a state goes along an edge: new states, each for the accesses it is about."""
         state = self.states[number]
@@ -328,5 +321,4 @@ class Composition:
             after = row.then(state, label, self.context)
             if after is not None:
                 found.append((self.number(after), row.which))
-        answer = self.along(label)[number] = tuple(found)
-        return answer
+        return tuple(found)

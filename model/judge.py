@@ -91,7 +91,10 @@ class Judge:
 
     def judge(self) -> Judgement:
         conflicting = [self.conflicts.earlier(n) for n in range(len(self.graph.accesses))]
-        self.before = [self.causality.before(event) for event in self.graph.accesses]
+        self.before = [
+            self.causality.before(event, among)
+            for event, among in zip(self.graph.accesses, conflicting, strict=True)
+        ]
         unordered = [c & ~b.surely for c, b in zip(conflicting, self.before, strict=True)]
         for number, bits in enumerate(unordered):
             for _, doubtful in self.before[number].doubtful:
@@ -241,10 +244,13 @@ class Judge:
         isa = self.other.graph.reading.isa
         for number, bits in enumerate(conflicting):
             event = self.other.graph.accesses[number]
-            left = bits & self.before[number].surely & ~self.other.before(event).surely
-            for reason, doubtful in self.other.before(event).doubtful:
-                if "ISA" not in reason:
-                    left &= ~doubtful
+            here = bits & self.before[number].surely
+            if not here:
+                continue
+            there = self.other.before(event, here)
+            left = here & ~there.surely
+            for _, doubtful in there.doubtful:
+                left &= ~doubtful
             if left:
                 self._group(number, left, "race", "note", f"unordered by ISA {isa}", isa)
 

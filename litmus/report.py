@@ -175,7 +175,7 @@ def _places(finding: Finding, path: str, lines: Sequence[str]) -> Iterator[Rende
             continue
         text = place.text or place.instruction
         yield _item(f"{text}: {place_name(place)}", mark)
-        source = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
+        source = " ".join(lines[place.line - 1].split()) if 0 < place.line <= len(lines) else ""
         where = _where(place, path)
         if where:
             same = "" if source == text else source

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ..model.verdict import Finding, Place, Result
 
+THREAD = "thread"
+"""What the agents of a kernel without tasks are called, each of them one thread."""
+
 _READERS = {
     "strict": "by a strict reading",
     "ptx": "by the PTX text",
@@ -163,8 +166,15 @@ def _agents(finding: Finding) -> tuple[str, str]:
     if first.agent != second.agent:
         return first.agent, second.agent
     if first.warp != second.warp:
-        return f"{first.agent} warp {first.warp}", f"{second.agent} warp {second.warp}"
+        return _of_warp(first), _of_warp(second)
+    if first.agent == THREAD:
+        return "a thread", "another thread"
     return first.agent, f"another lane of {second.agent}"
+
+
+def _of_warp(place: Place) -> str:
+    name = "a thread of" if place.agent == THREAD else place.agent
+    return f"{name} warp {place.warp}"
 
 
 def _verb(finding: Finding) -> str:

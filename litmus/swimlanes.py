@@ -121,12 +121,14 @@ class _Drawing:
         return mark + (row.place.text or row.place.instruction) + event + self._who(moment)
 
     def _who(self, moment: Moment) -> str:
-        """Which warps, where the lane does not say it."""
+        """Which warps, where the lane does not say it, and how often each of them does it."""
         place = moment.row.place
-        if self.by_warp or self.warps[place.agent, place.cta] == 1:
-            return ""
         first, *rest = sorted(set(moment.warps))
-        return f" [warps {first}-{rest[-1]}]" if rest else f" [warp {first}]"
+        often = moment.steps // (1 + len(rest))
+        times = f" ×{often}" if often > 1 else ""
+        if self.by_warp or self.warps[place.agent, place.cta] == 1:
+            return times
+        return times + (f" [warps {first}-{rest[-1]}]" if rest else f" [warp {first}]")
 
 
 _EVENTS = {

@@ -71,6 +71,7 @@ def shown(results: list[Result], deciding: Result, width: int = 100) -> str:
 # --- sentences ------------------------------------------------------------------------------------
 
 READ = Place("mma", 0, 8, "tcgen05.mma", 3, 60)
+THREAD = Place("thread", 0, 0, "ld", None, 5)
 FREE = Place("mma", 0, 8, "tcgen05.dealloc", None, 70)
 
 
@@ -100,6 +101,14 @@ FREE = Place("mma", 0, 8, "tcgen05.dealloc", None, 70)
             {"second": replace(STORE, agent="correction", tile=None)},
             "correction warp 0 may overwrite corr[1] while correction warp 4's tcgen05.ld of "
             "tile 1 still reads it",
+        ),
+        (
+            {"first": THREAD, "second": replace(THREAD, instruction="st")},
+            "another thread may overwrite corr[1] while a thread's ld still reads it",
+        ),
+        (
+            {"first": THREAD, "second": replace(THREAD, warp=1, instruction="st")},
+            "a thread of warp 1 may overwrite corr[1] while a thread of warp 0's ld still reads it",
         ),
         (
             {"hazard": "read-before-write", "first": STORE, "second": READ},

@@ -55,7 +55,7 @@ def table() -> Iterator[str]:
     """The lines of the report, as they are measured."""
     yield "# Benchmarks"
     yield ""
-    yield "`lastread check`, all readings together, the start of the program included; "
+    yield "`lastread check`, all readings together, the start of the program included;"
     yield f"Python {platform.python_version()}, {os.cpu_count()} cores."
     yield ""
     yield "| command | exit status | seconds | peak MiB |"

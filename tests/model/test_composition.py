@@ -96,6 +96,9 @@ def both(
     )
 
 
+# `AFTER` and `BEFORE` between two steps do nothing to shared memory: they make program order a
+# step of its own, since the engine shares what is known along plain program order.
+
 # --- the row is needed ----------------------------------------------------------------------------
 
 FENCED_ARRIVE = threads(T0=[st(X), RELEASE_FENCE, relaxed(arrive(B))], T1=[wait(B), ld(X)])
@@ -108,8 +111,10 @@ HALVES = threads(
 RIDING = threads(T0=[ld(Y), arrive(B2)], T1=[wait(B2), mma(D), commit(B)], T2=[wait(B), st(Y)])
 
 NEEDED: dict[str, Case] = {
-    "po-held": Case(threads(T0=[st(X), arrive(B)], T1=[wait(B), ld(Y), ld(X)])),
-    "po-armed": Case(FENCED_ARRIVE),
+    "po-held": Case(threads(T0=[st(X), arrive(B)], T1=[wait(B), AFTER, ld(X)])),
+    "po-armed": Case(
+        threads(T0=[st(X), RELEASE_FENCE, AFTER, relaxed(arrive(B))], T1=[wait(B), ld(X)])
+    ),
     "po-seen": Case(FENCED_WAIT),
     "begin-held": Case(PASSING),
     "begin-armed": Case(threads(T0=[st(X), arrive(B)], T1=[wait(B), RELEASE_FENCE, ld(X)])),
@@ -228,12 +233,18 @@ RELAXED_BOTH = threads(
 
 LOOSENED: dict[str, Loosened] = {
     "po-held": Loosened(
-        threads(T0=[st(X), arrive(B2), ld(Y), relaxed(arrive(B))], T1=[wait(B), ld(X)]),
+        threads(T0=[st(X), arrive(B2), AFTER, relaxed(arrive(B))], T1=[wait(B), ld(X)]),
         then(armed),
     ),
-    "po-armed": Loosened(NARROW_ARRIVE, then(armed)),
+    "po-armed": Loosened(
+        ctas(
+            T0=[st(G), RELEASE_FENCE, AFTER, relaxed(arrive(FAR), CLUSTER)],
+            T1=[wide(wait(FAR)), ld(G)],
+        ),
+        then(armed),
+    ),
     "po-seen": Loosened(
-        threads(T0=[st(X), arrive(B)], T1=[relaxed(wait(B)), ld(Y), ld(X)]), then(held)
+        threads(T0=[st(X), arrive(B)], T1=[relaxed(wait(B)), BEFORE, ld(X)]), then(held)
     ),
     "begin-held": Loosened(UNFENCED_STORE, then(fenced)),
     "begin-armed": Loosened(

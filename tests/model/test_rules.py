@@ -12,7 +12,7 @@ from lastread.model import check, pipes
 from lastread.model import instructions as ins
 from lastread.model.composition import ALL_CTAS, ROWS, Edge, Mode, Row, State, Which
 from lastread.model.instructions import Instruction
-from lastread.model.program import Program
+from lastread.model.program import Program, Space
 from lastread.model.readings import ASSUMPTIONS, Reading, reading_named
 from lastread.model.rules import EVERY_POOL, TABLE, RuleTable
 from programs import (
@@ -109,6 +109,7 @@ RIDING = threads(
 PIPED_ACROSS = threads(T0=[t_cp(T), BEFORE, relaxed(arrive(B))],
                        T1=[relaxed(wait(B)), AFTER, mma(D, T)])  # fmt: skip
 LANES = lanes(L0=[At(0, st(X))], L1=[At(1, ld(X))])
+METAL = ins.Bar(0, 2, spaces=frozenset((Space.SHARED,)))
 OBJECT = mbar("b", None, bytes_known=True)
 INIT_ACROSS = ctas(
     T0=[init(OBJECT), INIT_FENCE, cluster_arrive(RELAXED), cluster_wait()],
@@ -148,6 +149,7 @@ REMOVED: dict[str, Row_] = {
     # completion
     "release": removed(PASSING),
     "bar": removed(threads(T0=[st(X), bar(2)], T1=[bar(2), ld(X)])),
+    "metal-flags": removed(threads(T0=[ld(G), METAL], T1=[METAL, st(G)])),
     "bar.warp.sync": removed(lanes(L0=[st(X), syncwarp()], L1=[syncwarp(), ld(X)])),
     "fence.mbarrier_init": removed(INIT_ACROSS, changed="misuse"),
     "wait::ld": removed(SEED_FIXED),
@@ -355,7 +357,7 @@ LOOSENED: dict[str, Row_] = {
 
 def test_every_rule_has_both_rows() -> None:
     assert set(REMOVED) == set(TABLE.rules)
-    assert set(LOOSENED) | {"pipelined"} == set(TABLE.rules)
+    assert set(LOOSENED) | {"pipelined", "metal-flags"} == set(TABLE.rules)
 
 
 @pytest.mark.parametrize("name", REMOVED)
@@ -375,7 +377,18 @@ def test_with_the_rule_loosened_a_race_is_missed(name: str) -> None:
 
 def test_pairs_of_any_two_accumulators_would_miss_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
     """`pipelined` loosened: its pairs are in pipes.py, not in the row."""
-    different = threads(T0=[mma(D, shape="one"), mma(D, shape="two")])
-    assert check(different).verdict == "race"
+    assert check(two_shapes()).verdict == "race"
     monkeypatch.setattr(pipes, "accumulator", lambda mma, reading: ())
-    assert check(different).verdict == "ordered"
+    assert check(two_shapes()).verdict == "ordered"
+
+
+def two_shapes() -> Program:
+    return threads(T0=[mma(D, shape="one"), mma(D, shape="two")])
+
+
+def test_a_metal_flag_is_for_reads_and_not_strict() -> None:
+    """`metal-flags` loosened: the builder takes reads only, and the reading switches it off."""
+    assert check(threads(T0=[ld(G), METAL], T1=[METAL, st(G)]), STRICT).verdict == "race"
+    assert check(threads(T0=[st(G), METAL], T1=[METAL, ld(G)]), PTX).verdict == "race"
+    (note,) = check(threads(T0=[ld(G), METAL], T1=[METAL, st(G)]), PTX).findings
+    assert note.severity == "note"

@@ -82,7 +82,7 @@ class Expansion:
         self.layout = Declarer(self.ctas, self.scope, self.budget.spend).declare(
             kernel.declarations
         )
-        self.procedures = {each.name: each for each in self.declared(syntax.Procedure)}
+        self.procedures = self.named_procedures()
         self.choices = itertools.count()
 
     def declared(self, kind: type[Kind]) -> list[Kind]:
@@ -108,6 +108,14 @@ class Expansion:
                     self.ctas = integer(size, self.scope).run([])
                     if not 1 <= self.ctas <= MOST_CTAS:
                         raise position.error(f"a cluster has 1 to {MOST_CTAS} CTAs")
+
+    def named_procedures(self) -> dict[str, syntax.Procedure]:
+        found: dict[str, syntax.Procedure] = {}
+        for procedure in self.declared(syntax.Procedure):
+            if procedure.name in found:
+                raise procedure.position.error(f"`{procedure.name}` is declared twice")
+            found[procedure.name] = procedure
+        return found
 
     def program(self) -> Program:
         declarations = self.declared(syntax.Agent)

@@ -42,7 +42,7 @@ def describe(name_or_path: str | os.PathLike[str]) -> Description:
     return Description(kernel.name, defaults, kernel.purpose)
 
 
-def load(name_or_path: str | os.PathLike[str], **parameters: object) -> Program:
+def load(name_or_path: str | os.PathLike[str], /, **parameters: object) -> Program:
     """A library kernel or a `.kernel` file, unrolled with `parameters` (defaults for the rest)."""
     return expand(read(name_or_path), parameters)
 

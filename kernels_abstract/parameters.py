@@ -12,9 +12,9 @@ from .suggest import suggestion
 
 def settle(kernel: syntax.Kernel, given: Mapping[str, object]) -> dict[str, Value]:
     """The value of every parameter of `kernel`."""
-    known = {parameter.name: parameter for parameter in kernel.parameters}
+    known: dict[str, syntax.Parameter] = {}
     for parameter in kernel.parameters:
-        if known[parameter.name] is not parameter:
+        if known.setdefault(parameter.name, parameter) is not parameter:
             raise parameter.position.error(f"the parameter `{parameter.name}` is declared twice")
     for name in given:
         if name not in known:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..model.instructions import Atomic, Load, Scope, Sem, Store
-from ..model.program import InputError, Region
+from ..model.program import Region
 from .ptx_data import elements
 from .ptx_memory import Location, Stored
-from .ptx_opcodes import data, effect
+from .ptx_opcodes import data, effect, outside
 from .ptx_syntax import Discard, Operand, PtxInstruction
 from .ptx_values import Value
 
@@ -39,8 +39,8 @@ def sem_of(ins: PtxInstruction, default: Sem) -> Sem:
 
 def _ordering(machine: Machine, ins: PtxInstruction) -> tuple[Sem, Scope]:
     """Semantics and scope of ld and st; `.volatile` is relaxed with system scope (§8.4.1)."""
-    if ins.has("mmio"):
-        raise InputError(f"instruction outside the model: {ins.opcode}", machine.where(ins))
+    if ins.has("mmio") or ins.bits > 64:
+        raise outside(machine, ins)
     if ins.has("volatile"):
         return Sem.RELAXED, Scope.SYS
     return sem_of(ins, Sem.WEAK), scope_of(ins, Scope.CTA)
@@ -147,6 +147,8 @@ def _store_local(
 @effect("atom", "red")
 def atomic(machine: Machine, ins: PtxInstruction) -> None:
     """atom and red: relaxed.gpu unless said otherwise; the result is unknown."""
+    if ins.bits > 64:
+        raise outside(machine, ins)
     returns = ins.parts[0] == "atom"
     operands = ins.operands if returns else (Discard(), *ins.operands)
     destination, address, *inputs = operands

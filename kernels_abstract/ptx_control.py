@@ -71,9 +71,11 @@ def call(machine: Machine, ins: PtxInstruction) -> None:
     machine.notes[f"line {ins.line}: the call of {names[0]} is skipped"] = None
 
 
-@data("nanosleep", "pmevent", "prefetch", "prefetchu", "setmaxnreg")
+@data(
+    "applypriority", "griddepcontrol", "nanosleep", "pmevent", "prefetch", "prefetchu", "setmaxnreg"
+)  # fmt: skip
 def no_effect(machine: Machine, ins: PtxInstruction) -> None:
-    """Timing and register allocation only: nothing that memory order could notice."""
+    """Caches, timing, register allocation, other grids: nothing that this block could notice."""
 
 
 # --- warp-wide instructions ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..model.program import InputError
 from .ptx_memory import LOCAL_WINDOW, SHARED_WINDOW
-from .ptx_opcodes import data
+from .ptx_opcodes import data, outside
 from .ptx_syntax import (
     TYPE_BITS,
     Address,
@@ -212,6 +212,10 @@ INTEGER: dict[str, Operation] = {
 def integer(machine: Machine, ins: PtxInstruction) -> None:
     """Operations on integers and predicates; the same opcodes on floats are unknown."""
     name = ins.parts[0]
+    if not ins.types or (not is_float(ins.type) and ins.has("sat", "cc")):
+        raise outside(machine, ins)
+    if name == "prmt" and len(ins.parts) > 2:
+        raise outside(machine, ins)
     values = [machine.read(operand, ins.type) for operand in ins.operands[1:]]
     if is_float(ins.type):
         machine.write(ins.operands[0], machine.derive(ins.opcode, values, None))
@@ -248,6 +252,8 @@ def floating(machine: Machine, ins: PtxInstruction) -> None:
 @data("mov")
 def mov(machine: Machine, ins: PtxInstruction) -> None:
     destination, source = ins.operands
+    if ins.bits > 64:
+        raise outside(machine, ins)
     if isinstance(source, Vector):
         machine.write(destination, _pack(machine, ins, source))
     elif isinstance(destination, Vector):
@@ -311,7 +317,7 @@ def isspacep(machine: Machine, ins: PtxInstruction) -> None:
     elif ins.has("global"):
         inside = value.bits >> shift > LOCAL_WINDOW >> 44
     else:
-        raise InputError(f"instruction outside the model: {ins.opcode}", machine.where(ins))
+        raise outside(machine, ins)
     machine.write(ins.operands[0], machine.derive(ins.opcode, [value], inside.astype(np.uint64)))
 
 
@@ -322,6 +328,8 @@ def load_constant(machine: Machine, ins: PtxInstruction) -> None:
     assert isinstance(address, Address)
     if not isinstance(address.base, Symbol):
         raise InputError("computed parameter addresses are outside the model", machine.where(ins))
+    if ins.bits > 64:
+        raise outside(machine, ins)
     size = ins.bits // 8
     for i, item in enumerate(elements(ins.operands[0])):
         value = machine.constant_of(address.base.name, address.offset + i * size, size, ins)
@@ -389,7 +397,7 @@ def setp(machine: Machine, ins: PtxInstruction) -> None:
 def set_(machine: Machine, ins: PtxInstruction) -> None:
     a, b = (machine.read(operand, ins.type) for operand in ins.operands[1:3])
     if len(ins.operands) > 3 or is_float(ins.types[0]):
-        raise InputError(f"instruction outside the model: {ins.opcode}", machine.where(ins))
+        raise outside(machine, ins)
     bits = np.where(_compare(ins, a, b) == 1, np.uint64(2**32 - 1), np.uint64(0))
     machine.write(ins.operands[0], machine.derive(ins.opcode, [a, b], bits))
 

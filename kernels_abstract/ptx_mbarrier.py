@@ -19,7 +19,7 @@ from ..model.program import Barrier, InputError
 from .ptx_access import scope_of, sem_of, space_of
 from .ptx_control import target_of
 from .ptx_memory import CTA_SHIFT
-from .ptx_opcodes import control, data, effect
+from .ptx_opcodes import control, data, effect, outside
 from .ptx_sync import Mbarrier, passes
 from .ptx_syntax import Address, Discard, Immediate, Operand, PtxInstruction
 from .ptx_values import Value
@@ -75,7 +75,7 @@ def mbarrier_inval(machine: Machine, ins: PtxInstruction) -> None:
 def mbarrier_arrive(machine: Machine, ins: PtxInstruction) -> None:
     """mbarrier.arrive{.expect_tx} state, [addr]{, count or bytes} (§9.7.15.16.13)."""
     if ins.has("noComplete", "noinc"):
-        raise InputError(f"instruction outside the model: {ins.opcode}", machine.where(ins))
+        raise outside(machine, ins)
     state, address, *rest = _with_state(ins)
     given = number_of(machine, rest[0] if rest else Immediate(1))
     sem, scope = sem_of(ins, Sem.RELEASE), scope_of(ins, Scope.CTA)

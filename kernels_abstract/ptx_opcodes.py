@@ -1,7 +1,8 @@
 """Which PTX opcodes are understood: one small handler each, found by the longest dotted prefix.
 
 To add an opcode, write a function `handler(machine, instruction)` in ptx_data.py (computes
-registers only), ptx_access.py or ptx_sync.py (touch memory, or synchronise), and decorate it:
+registers), ptx_access.py, ptx_copy.py (memory), ptx_sync.py, ptx_mbarrier.py (synchronisation)
+or ptx_control.py (control flow, warps), and decorate it:
 
 - `@data("add")`: writes registers only. May be executed on both sides of an unknown branch.
 - `@effect("ld")`: accesses memory or is otherwise visible to other threads.
@@ -40,12 +41,13 @@ class Handler:
 HANDLERS: dict[str, Handler] = {}
 
 OUTSIDE = frozenset((
-    "addc", "alloca", "applypriority", "bmsk", "brkpt", "clusterlaunchcontrol", "cp",
-    "createpolicy", "discard", "dp2a", "dp4a", "fence.proxy", "fns", "griddepcontrol",
-    "istypep", "ldmatrix", "ldu", "mad24", "madc", "match", "mma", "movmatrix", "mul24",
-    "multimem", "red.async", "sad", "st.async", "st.bulk", "stackrestore", "stacksave",
-    "stmatrix", "subc", "suld", "suq", "sured", "sust", "szext", "tcgen05", "tensormap",
-    "tex", "tld4", "txq", "vadd", "vsub", "wgmma", "wmma",
+    "addc", "alloca", "bar", "barrier", "bmsk", "brkpt", "clusterlaunchcontrol", "cp",
+    "createpolicy", "cvt.pack", "discard", "dp2a", "dp4a", "fence.proxy", "fns", "istypep",
+    "ldmatrix", "ldu", "mad24", "madc", "match", "mbarrier", "mma", "movmatrix", "mul24",
+    "multimem", "prefetch.tensormap", "red.async", "redux", "sad", "shfl", "st.async",
+    "st.bulk", "stackrestore", "stacksave", "stmatrix", "subc", "suld", "suq", "sured",
+    "sust", "szext", "tcgen05", "tensormap", "tex", "tld4", "txq", "vabsdiff", "vadd", "vmad",
+    "vmax", "vmin", "vote", "vset", "vshl", "vshr", "vsub", "wgmma", "wmma",
 ))  # fmt: skip
 """Real PTX opcodes that have no handler: the answer is an error, never a guess."""
 
@@ -69,6 +71,12 @@ def _register(kind: Kind, names: tuple[str, ...]) -> Callable[[Function], Functi
         return function
 
     return decorate
+
+
+def outside(machine: Machine, instruction: PtxInstruction) -> InputError:
+    """The error for a form of an opcode that its handler does not cover."""
+    where = machine.where(instruction)
+    return InputError(f"instruction outside the model: {instruction.opcode}", where)
 
 
 def handler_of(instruction: PtxInstruction, where: str) -> Handler:

@@ -112,14 +112,24 @@ def _launch(
     pointers = _pointers(entry, parameters)
     for name in buffers:
         if name not in pointers and name not in pointers.values():
-            raise InputError(f"no buffer {name}", module.path)
+            listed = ", ".join(dict.fromkeys(pointers.values())) or "none"
+            raise InputError(f"no buffer {name}; the kernel has {listed}", module.path)
     contents = {pointers.get(name, name): list(values) for name, values in buffers.items()}
-    values = {n: v for n, v in parameters.items() if not isinstance(v, str)}
-    for name, value in parameters.items():
-        if isinstance(value, str) and name not in pointers:
-            where = place(module.path, entry.line)
-            raise InputError(f"parameter {name} needs a number, not {value!r}", where)
+    where = place(module.path, entry.line)
+    values = {n: _number(n, v, where) for n, v in parameters.items() if n not in pointers}
     return Launch(grid_shape, shape, cluster_shape, values, pointers, contents)
+
+
+def _number(name: str, value: object, where: str) -> int | float:
+    """The value of a scalar parameter; text is read as a number, `0x10` and `1e-3` included."""
+    if isinstance(value, int | float):
+        return value
+    for convert in (lambda text: int(text, 0), float):
+        try:
+            return convert(str(value))
+        except ValueError:
+            continue
+    raise InputError(f"parameter {name} needs a number, not {value!r}", where)
 
 
 def _shape(what: str, numbers: Sequence[int]) -> Shape:
@@ -156,13 +166,13 @@ def _block_shape(module: Module, entry: Entry, block: Sequence[int] | None) -> S
 
 def _pointers(entry: Entry, parameters: Mapping[str, int | float | str]) -> dict[str, str]:
     """Pointer parameters and the names of their buffers; each has a buffer of its own."""
+    addresses = _used_as_address(entry)
     found = {}
     for parameter in entry.parameters:
-        given = parameters.get(parameter.name)
-        if isinstance(given, str) or (
-            given is None and (parameter.pointer or parameter.name in _used_as_address(entry))
-        ):
-            found[parameter.name] = given if isinstance(given, str) else parameter.name
+        given = parameters.get(parameter.name, parameter.name)
+        is_pointer = parameter.pointer or parameter.name in addresses
+        if is_pointer and isinstance(given, str):
+            found[parameter.name] = given
     return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.program import BudgetExceeded, InputError
-from . import ptx_access, ptx_control, ptx_data, ptx_mbarrier  # noqa: F401  (fill the table)
+from . import ptx_access, ptx_control, ptx_copy, ptx_data  # noqa: F401  (fill the opcode table)
 from .ptx_launch import WARP, Launch, special_register
 from .ptx_memory import CTA_SHIFT, AddressError, AddressSpace, LocalMemory, Location, Memory
 from .ptx_opcodes import Handler, Kind, handler_of

@@ -16,9 +16,9 @@ from ..model.instructions import (
     Scope,
     Sem,
 )
-from ..model.program import Barrier, InputError, Space, Step
+from ..model.program import Barrier, Space, Step
 from .ptx_access import scope_of, sem_of, space_of
-from .ptx_opcodes import control, effect
+from .ptx_opcodes import control, effect, outside
 from .ptx_syntax import PtxInstruction
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def emit_all(machine: Machine, instruction: Instruction) -> None:
 @effect("fence")
 def fence(machine: Machine, ins: PtxInstruction) -> None:
     if any(part.startswith(("sync_restrict", "proxy")) for part in ins.parts):
-        raise InputError(f"instruction outside the model: {ins.opcode}", machine.where(ins))
+        raise outside(machine, ins)
     emit_all(machine, Fence(sem_of(ins, Sem.ACQ_REL), scope_of(ins, Scope.SYS)))
 
 

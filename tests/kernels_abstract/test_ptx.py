@@ -484,6 +484,24 @@ def test_a_single_try_is_taken_to_fail() -> None:
     assert any("taken to fail" in note for note in program.notes)
 
 
+def test_asynchronous_copies() -> None:
+    text = """
+        cp.async.cg.shared.global [tile+16], [%d1+32], 16;
+        cp.async.ca.shared.global [tile], [%d1+4], 4, %r1;
+        cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;
+        mbarrier.init.shared.b64 [bars], 1; cp.async.mbarrier.arrive.noinc.shared.b64 [bars];
+        W: mbarrier.try_wait.parity.shared.b64 %p1, [bars], 0; @!%p1 bra W;
+        ld.shared.u32 %r2, [tile]; setp.eq.u32 %p1, %r2, 0; @%p1 exit;
+    """
+    shared = ".shared .align 16 .b8 tile[32];" + BARRIERS
+    steps = [step.instruction for step in run(text, (1,), shared).agents[0].steps]
+    assert [step.text for step in steps[:6]] == [
+        "cp.async tile[1], out[2]", "cp.async tile[0]", "cp.async.commit_group",
+        "cp.async.wait_group 0", "cp.async.wait_all", "mbarrier.init bars[0]",
+    ]  # fmt: skip
+    assert steps[6] == ins.CpAsyncMbarrierArrive(steps[5].barrier, noinc=True)  # type: ignore[attr-defined]
+
+
 def test_two_blocks_of_a_cluster() -> None:
     text = """
         mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; mov.u32 %r4, x;
@@ -515,6 +533,12 @@ def test_the_kernel_of_the_readme_question() -> None:
         ("frob.b32 %r9, 1;", "ptx:15:1: unknown opcode: frob.b32"),
         ("wgmma.fence.sync.aligned;", "ptx:15:1: instruction outside the model: wgmma.fence"),
         ("cp.async.bulk.commit_group;", "outside the model: cp.async.bulk.commit_group"),
+        ("add.sat.s32 %r9, 1, 2;", "outside the model: add.sat.s32"),
+        ("add.cc.u32 %r9, 1, 2;", "outside the model: add.cc.u32"),
+        ("add.u16x2 %r9, 1, 2;", "outside the model: add.u16x2"),
+        ("prmt.b32.f4e %r9, 1, 2, 3;", "outside the model: prmt.b32.f4e"),
+        ("bar.red.popc.u32 %r9, 0, %p1;", "outside the model: bar.red.popc.u32"),
+        ("call f;", "f is not declared"),
         ("fence.proxy.alias;", "outside the model: fence.proxy.alias"),
         ("fence.acquire.sync_restrict::shared::cta.cluster;", "outside the model"),
         ("mov.u32 %r99, 1;", "ptx:15:1: %r99 is not declared"),
@@ -574,6 +598,9 @@ def test_scalars_are_asked_for_only_when_needed() -> None:
     program = run(text, declared=declared, parameters={"n": 3, "scale": 0.5})
     assert [len(of(agent, ins.Store)) for agent in program.agents[:5]] == [2, 2, 2, 1, 1]
     assert stored(program)[9] == "0x3f000000"
+    assert run(text, declared=declared, parameters={"n": "0x3", "scale": "0.5"}) == program
+    with pytest.raises(InputError, match="parameter n needs a number, not 'many'"):
+        run(text, declared=declared, parameters={"n": "many"})
 
 
 @pytest.mark.parametrize(

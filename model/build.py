@@ -259,12 +259,13 @@ class GraphBuilder:
         if pool is Pool.GENERIC:
             self._cover_generic(strand, node, step, rule, mask)
             return
-        bits = strand.pending[pool] & mask
+        bits = strand.pending[pool]
         if isinstance(instruction, (ins.BulkWaitGroup, ins.CpAsyncWaitGroup)):
             bits &= self._retired(strand.groups[where.agent, pool], instruction)
         elif rule.name == "register-use":
             bits &= self._loads_of(strand, where, instruction.reads)
-        bits = self._only(bits, rule)
+        bits &= ~strand.assumed[rule.name]
+        bits = self._when(self._only(bits, rule), mask)
         if not bits:
             return
         implicit = pool is Pool.BULK and "implicit-proxy-fence" in self.rules
@@ -274,8 +275,16 @@ class GraphBuilder:
         for number in members(bits):
             riding |= strand.riders.get(number, 0)
         self._inject(node, bits | riding, State(fenced=fenced), visible, rule)
-        if not self._guard(step) and rule.assumption is None:
-            strand.pending[pool] &= ~bits
+        if not self._guard(step):
+            if rule.assumption is None:
+                strand.pending[pool] &= ~bits
+            else:  # still pending for readings without the assumption
+                strand.assumed[rule.name] |= bits
+
+    def _when(self, bits: int, mask: int) -> int:
+        """Of `bits`, those that imply the guard of the step, whose accesses `mask` is."""
+        self.graph.conditional |= bits & ~mask
+        return bits & mask
 
     def _cover_generic(self, strand: Strand, node: int, step: Step, rule: Rule, mask: int) -> None:
         instruction = step.instruction
@@ -283,7 +292,7 @@ class GraphBuilder:
         if isinstance(instruction, (ins.ClusterArrive, ins.FenceMbarrierInit)):
             scope = Scope.CLUSTER
         for fenced in list(strand.generic):
-            bits = self._only(strand.generic[fenced] & mask, rule)
+            bits = self._when(self._only(strand.generic[fenced], rule), mask)
             named, unnamed = self._by_space(bits, instruction)
             self._inject(node, named, State(fenced=fenced), scope, rule)
             if unnamed and "metal-flags" in self.rules:
@@ -411,7 +420,9 @@ class GraphBuilder:
         guard = self._guard(step)
         preds: dict[str, tuple[int, Label]] = {}
         for node, bound_guard, rule in reversed(bounds):
-            if bound_guard <= guard and rule.name not in preds:
+            if not bound_guard <= guard:
+                self.graph.conditional = -1
+            elif rule.name not in preds:
                 preds[rule.name] = (node, Label(Edge.BEGIN, rule.name))
                 if rule.assumption is None:
                     break
@@ -462,7 +473,7 @@ class GraphBuilder:
             if bits:
                 finals.append(Injection(bits, State(), rule))
                 pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
-                strand.riders[event.number] = bits & pending & self._implied(event.guard)
+                strand.riders[event.number] = self._when(bits & pending, self._implied(event.guard))
             strand.pipes.add(instruction, event.access.operand, event.access.role, bit)
         if pool is Pool.TCGEN05_MMA:
             strand.mma[event.where.agent, getattr(instruction, "cta_group", 1)] |= bit
@@ -510,6 +521,8 @@ class GraphBuilder:
 
     def _fence(self, strand: Strand, node: int, where: Where, step: Step) -> None:
         instruction = step.instruction
+        if self._guard(step):
+            self.graph.conditional = -1
         cta = self.run.agent(where).cta
         effects = self.graph.nodes[node].effects
         mask = self._implied(self._guard(step))

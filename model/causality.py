@@ -8,6 +8,7 @@ linear in the events. A path for one pair is found again, on demand, as evidence
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -78,7 +79,7 @@ class Causality:
         self._answers: dict[Label, dict[int, tuple[tuple[int, int], ...]]] = {}
         self._injections: list[tuple[int, Injection]] | None = None
         self._successors: dict[int, list[tuple[int, Label]]] | None = None
-        self._pass()
+        self._complete = False
 
     def under(self, reading: Reading) -> Causality:
         """The order of the same graph in a reading with other assumptions.
@@ -89,6 +90,7 @@ class Causality:
         changed = self.context.reading.assumptions ^ reading.assumptions
         if not changed <= AT_THE_END:
             return Causality(self.graph, self.rows, reading)
+        self._pass()
         other = copy(self)
         other.context = Context.of(reading, self.graph.table)
         return other
@@ -96,6 +98,13 @@ class Causality:
     # --- the pass ----------------------------------------------------------------------------
 
     def _pass(self) -> None:
+        if not self._complete:
+            for _ in self._walk():
+                pass
+            self._complete = True
+
+    def _walk(self) -> Iterator[int]:
+        """Fill `known` node by node; yields each node where accesses begin."""
         nodes = self.graph.nodes
         last_use = [0] * len(nodes)
         for number, node in enumerate(nodes):
@@ -107,9 +116,25 @@ class Causality:
             live[number] = bits = self._at(number, live)
             if number in wanted:
                 self.known[number] = bits
+                yield number
             for source, _ in node.preds:
                 if last_use[source] == number:
                     live[source] = None
+
+    def keeps(self, ordered: list[int]) -> bool:
+        """Is every access (by number) still after all those in its set? Stops at the first no."""
+        if self._complete:
+            return all(self._keeps(event, ordered) for event in self.graph.accesses)
+        beginning: dict[int, list[AccessEvent]] = {}
+        for event in self.graph.accesses:
+            beginning.setdefault(event.begin, []).append(event)
+        return all(
+            self._keeps(event, ordered) for node in self._walk() for event in beginning[node]
+        )
+
+    def _keeps(self, event: AccessEvent, ordered: list[int]) -> bool:
+        earlier = ordered[event.number]
+        return not earlier & ~self._before(event, earlier).surely
 
     def _at(self, number: int, live: list[Bits | None]) -> Bits:
         node = self.graph.nodes[number]
@@ -161,6 +186,10 @@ class Causality:
 
     def before(self, event: AccessEvent, among: int = -1) -> Before:
         """Which accesses (of `among`) come before this one."""
+        self._pass()
+        return self._before(event, among)
+
+    def _before(self, event: AccessEvent, among: int) -> Before:
         surely, execution = 0, 0
         doubts: dict[str, int] = {}
         for state, bits in self._arriving(event):
@@ -253,6 +282,7 @@ class Causality:
 
     def path(self, first: AccessEvent, second: AccessEvent) -> Path | None:
         """A shortest chain of rules from `first` to `second`, or None when there is none."""
+        self._pass()
         bit = 1 << first.number
         for final in self.graph.finals.get(second.number, ()):
             granted = final.rule in self.context.rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from .branches import programs
 from .build import Decide, build_graph, every_branch
@@ -36,7 +36,7 @@ from .readings import (
 )
 from .rules import TABLE, RuleTable
 from .run import Run, Where, run_once
-from .verdict import KINDS, Finding, Proof, Result, verdict_of
+from .verdict import KINDS, Finding, LazyRows, Proof, Result, verdict_of
 
 MAX_FINDINGS = 20
 MAX_PROOFS = 6
@@ -243,24 +243,22 @@ class Checker:
         return Finding(
             group.key.kind, group.key.severity, first.access.region.label, group.count,
             place_of(graph, first.where), place_of(graph, second.where), group.key.hazard,
-            group.key.reason, (), explainer.schedule(first, second), (), missing, remedy,
+            group.key.reason, (), LazyRows(partial(explainer.schedule, first, second)), (),
+            missing, remedy,
         )  # fmt: skip
 
     def _confirmed(self, judgement: Judgement, group: Group) -> bool:
         """A pair without a path through unconditional steps may still be ordered on each branch
         choice; it is a finding when some choice leaves it unordered."""
-        if not self._branches:
-            return True
-        isa = group.key.isa or self.reading.isa
         first, second = (judgement.graph.accesses[n] for n in (group.first, group.second))
-        return self._unordered_under(every_branch, isa, first, second) or any(
-            self._unordered_under(_following(first, second, default), isa, first, second)
-            for default in (True, False)
+        isa = group.key.isa or self.reading.isa
+        if not self._graph(self.reading.at(isa)).conditional >> first.number & 1:
+            return True
+        outcomes = [_following(first, second, default) for default in (False, True)]
+        return any(
+            self._unordered_under(decide, isa, first, second)
+            for decide in (outcomes[0], every_branch, outcomes[1])
         )
-
-    @cached_property
-    def _branches(self) -> bool:
-        return any(step.guard for _, step in self.program.steps())
 
     def _unordered_under(
         self, decide: Decide, isa: str, first: AccessEvent, second: AccessEvent
@@ -306,15 +304,9 @@ class Checker:
         return Proxy.ASYNC in proxies
 
     def _same_answer(self, judgement: Judgement, reading: Reading) -> bool:
-        graph = self._graph(reading)
-        if graph is judgement.graph:
-            causality = judgement.causality.under(reading)
-        else:
-            causality = self._order(reading)
-        for event, ordered in zip(graph.accesses, judgement.ordered, strict=True):
-            if ordered and ordered & ~causality.before(event, ordered).surely:
-                return False
-        return True
+        if self._graph(reading) is not judgement.graph:
+            return self._order(reading).keeps(judgement.ordered)
+        return judgement.causality.under(reading).keeps(judgement.ordered)
 
     def _proofs(self, judgement: Judgement) -> tuple[Proof, ...]:
         """For each kind of ordered pair that matters, the chain for its latest instance."""

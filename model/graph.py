@@ -92,6 +92,8 @@ class Graph:
     issue_of: dict[Where, int] = field(default_factory=dict)
     complete_of: dict[tuple[Where, int], int] = field(default_factory=dict)
     phase_node: dict[tuple[Barrier, int], int] = field(default_factory=dict)
+    conditional: int = 0
+    """Accesses with some order that holds on one outcome of a branch only, and was left out."""
     joins: dict[tuple[object, int], int] = field(default_factory=dict)
 
     @property

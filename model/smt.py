@@ -412,6 +412,11 @@ class _Life:
             conditions.append(z3.Not(ended))
         return z3.And(conditions)
 
+    def apart(self, now: Formula) -> list[Formula]:
+        """An arrival is before or after the ends of the life, never at the same time."""
+        ends = [op for op in (self.init, self.inval) if op is not None]
+        return [self.schedules.time[op.number] != now for op in ends]
+
     def dead_at_last(self) -> Formula:
         z3, executed = self.schedules.z3, self.schedules.executed
         unborn = [z3.Not(executed[self.init.number])] if self.init is not None else []
@@ -493,6 +498,7 @@ class _Phases:
         for arrival in self.arrivals:
             executed = self.schedules.executed[arrival.number]
             alive = life.alive_at(self._now(arrival))
+            self._require(*life.apart(self._now(arrival)))
             if life.never or life.init is not None or life.inval is not None:
                 self.schedules.lost[arrival] = z3.And(executed, z3.Not(alive))
             places = []

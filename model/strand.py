@@ -24,6 +24,7 @@ class Strand:
         self.heads: list[tuple[int, int]] = []  # (node, agent) of the previous position
         self.group: list[tuple[int, int]] = []
         self.pending: dict[Pool, int] = defaultdict(int)
+        self.assumed: dict[str, int] = defaultdict(int)  # completed by a rule that is assumed
         self.generic: dict[frozenset[int], int] = defaultdict(int)  # by proxy fences passed
         self.mma: dict[tuple[int, int], int] = defaultdict(int)  # by agent and cta_group
         self.riders: dict[int, int] = {}  # access -> pending ld and st before it in the pipe

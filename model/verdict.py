@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
 
 KINDS = ("deadlock", "race", "proxy", "lifetime", "count", "lap", "divergence")
 HAZARDS = ("overwrite-before-last-read", "read-before-write", "write-write", "use-after-free")
@@ -42,6 +45,29 @@ class ScheduleRow:
     place: Place
     event: str
     mark: str = ""
+
+
+class LazyRows(Sequence[ScheduleRow]):
+    """A schedule that is worked out when somebody looks at it."""
+
+    def __init__(self, make: Callable[[], tuple[ScheduleRow, ...]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _rows(self) -> tuple[ScheduleRow, ...]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, index: int) -> ScheduleRow: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ScheduleRow, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ScheduleRow | tuple[ScheduleRow, ...]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 @dataclass(frozen=True)
@@ -85,7 +111,7 @@ class Finding:
     hazard: str = ""
     reason: str = ""
     assumptions: tuple[str, ...] = ()
-    schedule: tuple[ScheduleRow, ...] = ()
+    schedule: Sequence[ScheduleRow] = ()
     cycle: tuple[str, ...] = ()
     missing: str = ""
     remedy: str = ""

@@ -205,12 +205,15 @@ class Schedules:
         self.landed: dict[tuple[Operation, int], Formula] = {}
         self.lost: dict[Operation, Formula] = {}
         self.observed: dict[tuple[Operation, int], Formula] = {}
+        self.awaited: dict[Operation, list[Operation]] = {}
+        self.phases: dict[Hashable, _Phases] = {}
+        self.lives: dict[Hashable, _Life] = {}
         self._program_order()
-        if together:
-            self._in_step()
         for cell in self._cells():
             self._cell(cell)
         self._cluster()
+        if together:
+            self._in_step()
 
     def _require(self, *formulas: Formula) -> None:
         self.solver.add(*formulas)
@@ -236,26 +239,6 @@ class Schedules:
             self.executed[completion.number] = self.executed[issue.number]
             self._require(self.time[issue.number] < self.time[completion.number])
 
-    def _in_step(self) -> None:
-        """A warp's lanes take their steps in order of position, unless one is blocked for ever."""
-        z3 = self.z3
-        warps: dict[tuple[int, int], list[tuple[float, Operation]]] = defaultdict(list)
-        for chain in self.operations.chains:
-            for operation in chain:
-                agent = self.program.agents[operation.where.agent]
-                step = agent.steps[operation.where.step]
-                position = step.position if step.position >= 0 else operation.where.step
-                if agent.lanes < 32:
-                    after = position + (0.5 if operation.kind is Kind.PASS else 0.0)
-                    warps[agent.cta, agent.warp].append((after, operation))
-        for members in warps.values():
-            for here, one in members:
-                for there, other in members:
-                    if here < there and one.where.agent != other.where.agent:
-                        a, b = one.number, other.number
-                        both = z3.And(self.executed[a], self.executed[b])
-                        self._require(z3.Implies(both, self.time[a] < self.time[b]))
-
     # --- barriers --------------------------------------------------------------------------------
 
     def _cells(self) -> list[Hashable]:
@@ -266,8 +249,8 @@ class Schedules:
         arrivals = [operation for operation in mine if operation.kind is Kind.ARRIVE]
         needs = self._needs(cell, mine, arrivals)
         inits = [operation for operation in mine if operation.kind in (Kind.INIT, Kind.INVAL)]
-        life = _Life(self, cell, inits)
-        phases = _Phases(self, str(len(self.landed)), arrivals, needs, life)
+        life = self.lives[cell] = _Life(self, cell, inits)
+        phases = self.phases[cell] = _Phases(self, str(len(self.landed)), arrivals, needs, life)
         for operation in mine:
             if operation.kind is Kind.WAIT:
                 self._wait(operation, phases, life)
@@ -316,24 +299,85 @@ class Schedules:
     def _cluster(self) -> None:
         """barrier.cluster.wait passes when every thread has arrived or exited (§9.7.15.3)."""
         z3 = self.z3
-        arrivals = [
-            [op for op in chain if op.kind is Kind.CLUSTER_ARRIVE]
-            for chain in self.operations.chains
-        ]
         for chain in self.operations.chains:
             waits = [op for op in chain if op.kind is Kind.CLUSTER_WAIT]
             for generation, wait in enumerate(waits):
-                awaited = [
-                    here[generation] if generation < len(here) else others[-1]
-                    for here, others in zip(arrivals, self.operations.chains, strict=True)
-                    if generation < len(here) or others
-                ]
-                there = [self.executed[op.number] for op in awaited]
+                self.awaited[wait] = self._awaited(generation)
                 now, passed = self.time[wait.number], self.executed[wait.number]
-                earlier = [self.time[op.number] < now for op in awaited]
-                self._require(z3.Implies(passed, z3.And(*there, *earlier)))
+                self._require(z3.Implies(passed, z3.Not(self._blocked_at(wait, now))))
+                there = [self.executed[op.number] for op in self.awaited[wait]]
                 stuck = z3.And(self.reached[wait.number], z3.Not(passed))
                 self._require(z3.Implies(stuck, z3.Not(z3.And(there))))
+
+    def _awaited(self, generation: int) -> list[Operation]:
+        """Each agent's arrival of the generation; the last thing that it does, if it has none."""
+        found = []
+        for chain in self.operations.chains:
+            arrivals = [op for op in chain if op.kind is Kind.CLUSTER_ARRIVE]
+            if generation < len(arrivals):
+                found.append(arrivals[generation])
+            elif chain:
+                found.append(chain[-1])
+        return found
+
+    # --- lanes in step ----------------------------------------------------------------------
+
+    def _in_step(self) -> None:
+        """A warp's lanes take their steps in order of position; one may go ahead of another only
+        while that one is blocked."""
+        warps: dict[tuple[int, int], list[list[Operation]]] = defaultdict(list)
+        for agent, chain in zip(self.program.agents, self.operations.chains, strict=True):
+            if agent.lanes < 32:
+                warps[agent.cta, agent.warp].append(chain)
+        for chains in warps.values():
+            for mine in chains:
+                for other in chains:
+                    if other is not mine:
+                        self._behind(mine, other)
+
+    def _behind(self, mine: list[Operation], other: list[Operation]) -> None:
+        z3 = self.z3
+        for operation in mine:
+            now = self.time[operation.number]
+            earlier = [op for op in other if self._position(op) < self._position(operation)]
+            if not earlier:
+                continue
+            done = [self._done_before(op, now) for op in earlier]
+            waiting = [
+                z3.And(*done[:index], z3.Not(done[index]), self._blocked_at(op, now))
+                for index, op in enumerate(earlier)
+                if op.kind in BLOCKING
+            ]
+            free = z3.Or(z3.And(done), *waiting)
+            self._require(z3.Implies(self.executed[operation.number], free))
+
+    def _done_before(self, operation: Operation, now: Formula) -> Formula:
+        number = operation.number
+        return self.z3.And(self.executed[number], self.time[number] < now)
+
+    def _position(self, operation: Operation) -> float:
+        """Positions order the steps of a warp; a barrier is left after it has been entered."""
+        agent, step = operation.where.agent, operation.where.step
+        position = self.program.agents[agent].steps[step].position
+        return (position if position >= 0 else step) + (operation.kind is Kind.PASS) / 2
+
+    def _blocked_at(self, operation: Operation, now: Formula) -> Formula:
+        """Would a blocking operation not pass at this time?"""
+        z3 = self.z3
+        if operation.kind is Kind.CLUSTER_WAIT:
+            return z3.Not(z3.And([self._done_before(op, now) for op in self.awaited[operation]]))
+        phases = self.phases[operation.cell]
+        numbers = range(phases.most + 1)
+        if operation.kind is Kind.WAIT:
+            same = [phases.current(n, now) for n in numbers if n % 2 == operation.parity]
+            return z3.Or(z3.Not(self.lives[operation.cell].alive_at(now)), *same)
+        entry = next(op for op in phases.arrivals if op.where == operation.where)
+        return z3.Or(
+            [
+                z3.And(self.landed[entry, n], z3.Not(phases.completed_before(n, now)))
+                for n in numbers
+            ]
+        )
 
     # --- answers ---------------------------------------------------------------------------------
 

@@ -362,14 +362,14 @@ class Schedules:
         return (position if position >= 0 else step) + (operation.kind is Kind.PASS) / 2
 
     def _blocked_at(self, operation: Operation, now: Formula) -> Formula:
-        """Would a blocking operation not pass at this time?"""
+        """Would a blocking operation not pass just before this time?"""
         z3 = self.z3
         if operation.kind is Kind.CLUSTER_WAIT:
             return z3.Not(z3.And([self._done_before(op, now) for op in self.awaited[operation]]))
         phases = self.phases[operation.cell]
         numbers = range(phases.most + 1)
         if operation.kind is Kind.WAIT:
-            same = [phases.current(n, now) for n in numbers if n % 2 == operation.parity]
+            same = [phases.during(n, now) for n in numbers if n % 2 == operation.parity]
             return z3.Or(z3.Not(self.lives[operation.cell].alive_at(now)), *same)
         entry = next(op for op in phases.arrivals if op.where == operation.where)
         return z3.Or(
@@ -551,10 +551,10 @@ class _Phases:
                 self.schedules.landed[arrival, number] = place
                 places.append(place)
                 self._require(z3.Implies(place, z3.And(executed, alive)))
-                self._require(z3.Implies(place, self._during(number, self._now(arrival))))
+                self._require(z3.Implies(place, self.during(number, self._now(arrival))))
             self._require(z3.Implies(z3.And(executed, alive), z3.Or(places)))
 
-    def _during(self, number: int, now: Formula) -> Formula:
+    def during(self, number: int, now: Formula) -> Formula:
         """After the phase before, and not after this one."""
         conditions = []
         if number:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -295,17 +296,15 @@ class ToSyntax(Transformer[Token, Any]):
     def agent(self, meta: Meta, name: Token, *rest: Any) -> syntax.Agent:
         *traits, body = rest
         position = self.position(meta)
-        ctas = [trait for trait in traits if not isinstance(trait, syntax.Who)]
         whos = [trait for trait in traits if isinstance(trait, syntax.Who)]
-        axes = tuple(axis for who in whos for axis in who.axes)
-        if axes:
-            threads = syntax.Who(position, "threads", axes=axes)
-            whos = [*(who for who in whos if not who.axes), threads]
-        if len(whos) != 1 or len(ctas) > 1:
+        axes = tuple(trait for trait in traits if isinstance(trait, syntax.Axis))
+        ctas = [trait[0] for trait in traits if isinstance(trait, tuple)]
+        if len(whos) != 1 or len(ctas) > 1 or (axes and not whos[0].axes):
             raise position.error(
                 f"say once what `{name}` is, for example `agent {name}: 4 warps, cta 0`"
             )
-        return syntax.Agent(position, str(name), whos[0], ctas[0][0] if ctas else None, body)
+        who = replace(whos[0], axes=whos[0].axes + axes)
+        return syntax.Agent(position, str(name), who, ctas[0] if ctas else None, body)
 
     def warps(self, meta: Meta, count: Any, first: Any) -> syntax.Who:
         return syntax.Who(self.position(meta), "warps", count, first)
@@ -316,7 +315,7 @@ class ToSyntax(Transformer[Token, Any]):
     def threads(self, meta: Meta, count: Any, first: Any) -> syntax.Who:
         return syntax.Who(self.position(meta), "threads", count, first)
 
-    def axis_threads(self, meta: Meta, axis: syntax.Axis) -> syntax.Who:
+    def first_axis(self, meta: Meta, axis: syntax.Axis) -> syntax.Who:
         return syntax.Who(self.position(meta), "threads", axes=(axis,))
 
     def axis(self, meta: Meta, name: Token, start: Any, stop: Any) -> syntax.Axis:

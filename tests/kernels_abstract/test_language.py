@@ -554,6 +554,8 @@ DECLARATION_MISTAKES = {
     "kernel k()" + T + "agent u: 1 warp at 0\n  bar.sync 0\n": "warp 0 of CTA 0 is `t` already",
     "kernel k()\nagent t: 1 warp, cta 1\n  bar.sync 0\n": "the cluster has 1",
     "kernel k()\nagent t: cta 0\n  bar.sync 0\n": "say once what `t` is",
+    "kernel k()\nagent t: x in 0..4\n  bar.sync 0\n": "say once what `t` is",
+    "kernel k()\nagent t: 4 warps, 1 thread\n  bar.sync 0\n": "say once what `t` is",
     "kernel k()\nagent t: 0 warps\n  bar.sync 0\n": "the number of warps is 0",
     "kernel k()\nlet a = b\nlet b = 1" + T: "no variable or parameter is named `b`",
 }

@@ -51,7 +51,7 @@ def read(name_or_path: str | os.PathLike[str]) -> syntax.Kernel:
     """The syntax tree of a library kernel or a file."""
     path = find(str(name_or_path))
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not a text file (UTF-8); a kernel is text", str(path)) from None
     except OSError as error:

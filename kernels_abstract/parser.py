@@ -129,7 +129,7 @@ def check_text(text: str, path: str) -> None:
     """Refuse what is no kernel before looking closer."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"more than {MAX_CHARACTERS:,} characters; this is no kernel", path)
-    if not any(line.split("#", 1)[0].strip() for line in text.splitlines()):
+    if not any(line.split("#", 1)[0].strip() for line in text.split("\n")):
         raise InputError("the file is empty; a kernel starts with `kernel NAME(...)`", path)
     for number, line in enumerate(text.split("\n"), 1):
         if "\0" in line:
@@ -148,7 +148,7 @@ def syntax_error(error: UnexpectedInput, text: str, path: str) -> InputError:
         return position.error(f"unexpected {found(token)}{hint}; expected {legal}")
     assert isinstance(error, UnexpectedCharacters)
     position = Position(path, error.line, error.column)
-    character = text.splitlines()[error.line - 1][error.column - 1 : error.column]
+    character = text.split("\n")[error.line - 1][error.column - 1 : error.column]
     legal = wanted(set(error.allowed or ()))
     return position.error(f"unexpected character '{character}'; expected {legal}")
 
@@ -199,7 +199,7 @@ class ToSyntax(Transformer[Token, Any]):
     def __init__(self, path: str, text: str) -> None:
         super().__init__()
         self.path = path
-        self.lines = tuple(text.splitlines())
+        self.lines = tuple(line.rstrip("\r") for line in text.removesuffix("\n").split("\n"))
 
     def position(self, meta: Meta) -> Position:
         return Position(self.path, meta.line, meta.column)

@@ -11,7 +11,7 @@ from lastread.kernels_abstract.opcodes import TABLE
 from lastread.kernels_abstract.parser import parse
 from lastread.model import instructions as model
 from lastread.model.instructions import Role, Scope, Sem, Signal
-from lastread.model.program import BudgetExceeded, InputError, Program, Space, Step
+from lastread.model.program import BudgetExceeded, InputError, Program, Source, Space, Step
 
 DOCS = Path(__file__).parents[2] / "docs" / "kernel-language.md"
 
@@ -614,6 +614,16 @@ def test_windows_line_ends_comments_and_a_missing_last_newline():
     lines = ["# one", "", "kernel k(", "  a = 1, # two", "  b = 2)", "agent t: 1 warp", "  # x"]
     text = "\r\n".join([*lines, " bar.sync 0 # y"])
     assert texts(build(text).agents[0].steps) == ["bar.sync 0, 32"]
+
+
+def test_lines_are_counted_as_editors_do(tmp_path: Path):
+    path = tmp_path / "k.kernel"
+    path.write_bytes(
+        b"\xef\xbb\xbf# a\x0cb\x0b\r\nkernel k()\r\nagent t: 1 warp\r\n  bar.sync 0\r\n"
+    )
+    program = load(path)
+    assert len(program.lines) == 4
+    assert program.agents[0].steps[0].source == Source(4, 3, "bar.sync 0")
 
 
 # --- bounds ---------------------------------------------------------------------------------------

@@ -100,9 +100,7 @@ def complete_tx(barrier: Barrier, size: int = KILO) -> Instruction:
     return ins.MbarrierArrive(barrier, 0, 0, size, sem=RELAXED)
 
 
-def wait(
-    barrier: Barrier, parity: int = 0, sem: Sem = ACQUIRE, scope: Scope = CTA
-) -> Instruction:
+def wait(barrier: Barrier, parity: int = 0, sem: Sem = ACQUIRE, scope: Scope = CTA) -> Instruction:
     return ins.MbarrierTryWait(barrier, parity, sem, scope)
 
 

@@ -86,7 +86,9 @@ def cluster(*strands: list[ins.Instruction], at: tuple[int, ...]) -> Program:
 
 
 def both(
-    one: list[ins.Instruction], other: list[ins.Instruction], arrive_sem: ins.Sem = ins.Sem.RELEASE,
+    one: list[ins.Instruction],
+    other: list[ins.Instruction],
+    arrive_sem: ins.Sem = ins.Sem.RELEASE,
     wait_sem: ins.Sem = ins.Sem.ACQUIRE,
 ) -> Program:
     """A cluster barrier between what one CTA did and what another does."""

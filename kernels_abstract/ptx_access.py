@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,22 +70,40 @@ def load(machine: Machine, ins: PtxInstruction) -> None:
     items = elements(ins.operands[0])
     size = ins.bits // 8
     results = [_Results(machine) for _ in items]
+    found: dict[int, _Content] = {}
     for lane, location in machine.locations(ins.operands[1], space_of(ins)):
         if location.space == "local":
             _load_local(machine, lane, location, size, results)
             continue
-        whole = machine.record.region(location, size * len(items), size)
-        bits, version = machine.memory.load(location, size * len(items))
-        node, register = machine.record.loaded(lane, whole, version)
-        machine.record.emit(lane, Load(whole, register, sem, scope))
-        if len(items) == 1:
-            results[0].set(lane, bits, node)
-            continue
-        for i, result in enumerate(results):
-            part = machine.memory.load(location.moved(i * size), size)[0]
-            result.set(lane, part, machine.provenance.operation(f"part{i}", (node,)))
+        content = found.get(id(location))
+        if content is None:
+            content = found[id(location)] = _content(machine, location, size, len(items))
+        node, register = machine.record.loaded(lane, content.region, content.version)
+        machine.record.emit(lane, Load(content.region, register, sem, scope))
+        for i, (result, bits) in enumerate(zip(results, content.parts, strict=True)):
+            single = len(results) == 1
+            own = node if single else machine.provenance.operation(f"part{i}", (node,))
+            result.set(lane, bits, own)
     for item, result in zip(items, results, strict=True):
         machine.write(item, machine.extended(result.value(), ins.type, item))
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a load finds at one address; its lanes that read there share it."""
+
+    region: Region
+    version: int
+    parts: tuple[int | None, ...]
+
+
+def _content(machine: Machine, location: Location, size: int, count: int) -> _Content:
+    region = machine.record.region(location, size * count, size)
+    whole, version = machine.memory.load(location, size * count)
+    if count == 1:
+        return _Content(region, version, (whole,))
+    places = [location.moved(i * size) for i in range(count)]
+    return _Content(region, version, tuple(machine.memory.load(at, size)[0] for at in places))
 
 
 def _load_local(

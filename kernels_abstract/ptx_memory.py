@@ -143,17 +143,18 @@ class Memory:
     def load(self, location: Location, size: int) -> tuple[int | None, int]:
         """The value if all its bytes are known, and the number of the last store into it."""
         cells = self._bytes.get((location.space, location.array, location.cta))
-        version = 0
-        known: list[int | None] = []
-        for byte in range(location.offset, location.offset + size):
-            value, stamp = cells.get(byte, (None, 0)) if cells else (None, 0)
-            version = max(version, stamp)
-            known.append(value)
+        if cells is None:
+            return self._given(location, size), 0
+        found = [cells.get(byte) for byte in range(location.offset, location.offset + size)]
+        version = max(0 if cell is None else cell[1] for cell in found)
         if version == 0:
             return self._given(location, size), 0
-        if None in known:
-            return None, version
-        return sum(byte << (8 * i) for i, byte in enumerate(known) if byte), version
+        value = 0
+        for i, cell in enumerate(found):
+            if cell is None or cell[0] is None:
+                return None, version
+            value |= cell[0] << (8 * i)
+        return value, version
 
     def _given(self, location: Location, size: int) -> int | None:
         """An element of the contents that the user gave for a buffer, counted in accesses."""

@@ -19,6 +19,7 @@ class Record:
     def __init__(self, provenance: Provenance, lanes: int) -> None:
         self.provenance = provenance
         self.steps: list[list[Step]] = [[] for _ in range(lanes)]
+        self.length = 0
         self.regions: dict[Region, None] = {}
         """All regions that were touched, in order."""
 
@@ -29,7 +30,9 @@ class Record:
         self._places: dict[tuple[Location, int, int], Region] = {}
         self._used: list[set[int]] = [set() for _ in range(lanes)]
         self._held: list[dict[int, str]] = [{} for _ in range(lanes)]
-        self._loads: list[dict[tuple[Region, int], int]] = [{} for _ in range(lanes)]
+        self._loads: list[dict[tuple[int, int], int]] = [{} for _ in range(lanes)]
+        self._leaves: dict[tuple[int, int, int], tuple[int, str]] = {}
+        """By region (the objects are kept, so their ids are theirs), version and count."""
 
     def begin(self, ins: PtxInstruction, warps: NDArray[np.int64]) -> None:
         """These warps execute `ins` next."""
@@ -46,6 +49,7 @@ class Record:
     def emit(self, lane: int, instruction: Instruction) -> Step:
         step = Step(instruction, self._source, position=int(self._clock[lane // WARP]))
         self.steps[lane].append(step)
+        self.length += 1
         return step
 
     def region(self, location: Location, size: int, element: int) -> Region:
@@ -65,11 +69,16 @@ class Record:
         thread had loaded that before: threads that load the same get the same node.
         """
         counts = self._loads[lane]
-        nth = counts[region, version] = counts.get((region, version), -1) + 1
-        kind = f"{region.space.value} {region.label}"
-        node = self.provenance.leaf(kind, region.cta, region.columns, version, nth)
-        name = self._held[lane][node] = f"{region.label}#{node}"
-        return node, name
+        nth = counts[id(region), version] = counts.get((id(region), version), -1) + 1
+        key = (id(region), version, nth)
+        found = self._leaves.get(key)
+        if found is None:
+            kind = f"{region.space.value} {region.label}"
+            node = self.provenance.leaf(kind, region.cta, region.columns, version, nth)
+            found = self._leaves[key] = (node, f"{region.label}#{node}")
+        node, name = found
+        self._held[lane][node] = name
+        return found
 
     def use(self, value: Value, lanes: Mask, kind: str) -> None:
         """The threads need this value to go on (a branch, an address, a shuffle).

@@ -14,7 +14,6 @@ that is hit, raises `BudgetExceeded`.
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -45,7 +44,11 @@ from .ptx_syntax import (
 from .ptx_values import Bits, Mask, Provenance, Value, choose, masked, signed, unsigned
 
 MAX_WARP_INSTRUCTIONS = 2_000_000
-MAX_SECONDS = 8.0
+MAX_STEPS = 400_000
+"""Steps of groups: an endless loop of a single warp is found after some seconds."""
+
+MAX_RECORD = 4_000_000
+"""Recorded steps and distinct computed values."""
 
 MALFORMED = (IndexError, KeyError, TypeError, ValueError, StopIteration, AssertionError)
 """What a handler raises on operands that its opcode cannot have."""
@@ -80,13 +83,12 @@ class Machine:
         self.local = LocalMemory()
         self.sync = Synchronisation(self)
         self.notes: dict[str, None] = {}
-        self.executed = 0
+        self.executed = self.advanced = 0
         self.here = self.code[0]
         self.active: Mask = self.alive
         self.warps = np.unique(self.warp_of)
         self.guard: Value | None = None
         self._constants: dict[tuple[Hashable, str], Value] = {}
-        self._started = time.monotonic()
         self._lay_out()
 
     # --- layout ----------------------------------------------------------------------------------
@@ -168,11 +170,12 @@ class Machine:
         self.warps = warps
         self.record.begin(ins, warps)
         self.executed += len(warps)
-        if self.executed > MAX_WARP_INSTRUCTIONS:
-            limit = f"{MAX_WARP_INSTRUCTIONS:,} warp instructions"
-            raise self.stop(ins, f"stopped after {limit}: an endless loop?")
-        if time.monotonic() - self._started > MAX_SECONDS:
-            raise self.stop(ins, f"stopped after {MAX_SECONDS:.0f} s of execution")
+        self.advanced += 1
+        if self.executed > MAX_WARP_INSTRUCTIONS or self.advanced > MAX_STEPS:
+            reason = f"stopped after {self.executed:,} warp instructions: an endless loop?"
+            raise self.stop(ins, reason)
+        if len(self.provenance) + self.record.length > MAX_RECORD:
+            raise self.stop(ins, f"stopped after {self.record.length:,} recorded steps: too long")
 
     def _execute(self, handler: Handler, ins: PtxInstruction, group: Mask) -> None:
         self.here, self.active, self.guard = ins, group, None

@@ -65,15 +65,13 @@ class Provenance:
         self._ids: dict[tuple[object, ...], int] = {}
         self._operations: list[str] = [""]
         self._arguments: list[tuple[int, ...]] = [()]
-        self._leaves: list[tuple[int, ...]] = [()]
+        self._leaves: dict[int, tuple[int, ...]] = {0: ()}
 
     def operation(self, name: str, arguments: tuple[int, ...]) -> int:
         key = (name, arguments)
         node = self._ids.get(key)
         if node is None:
-            below = [leaf for a in arguments if a > 0 for leaf in self._leaves[a]]
             node = self._add(key, name, arguments)
-            self._leaves.append(tuple(dict.fromkeys(below)))
         return node
 
     def leaf(self, kind: str, *identity: object) -> int:
@@ -81,7 +79,7 @@ class Provenance:
         node = self._ids.get(key)
         if node is None:
             node = self._add(key, kind, ())
-            self._leaves.append((node,))
+            self._leaves[node] = (node,)
         return node
 
     def _add(self, key: tuple[object, ...], name: str, arguments: tuple[int, ...]) -> int:
@@ -96,11 +94,29 @@ class Provenance:
         return self._operations[node]
 
     def leaves(self, node: int) -> tuple[int, ...]:
-        """What the computation depends on, in the order of first use."""
-        return self._leaves[node]
+        """What the computation depends on, in the order in which it first entered."""
+        found = self._leaves.get(node)
+        if found is None:
+            found = self._leaves[node] = tuple(sorted(self._below(node)))
+        return found
 
-    def is_leaf(self, node: int) -> bool:
-        return self._leaves[node] == (node,)
+    def _below(self, node: int) -> set[int]:
+        leaves: set[int] = set()
+        seen: set[int] = set()
+        stack = [node]
+        while stack:
+            at = stack.pop()
+            known = self._leaves.get(at)
+            if known is not None:
+                leaves.update(known)
+                continue
+            fresh = [a for a in self._arguments[at] if a > 0 and a not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+        return leaves
+
+    def __len__(self) -> int:
+        return len(self._operations)
 
     def combine(self, name: str, values: Sequence[Value], lanes: Mask) -> Nodes:
         """The node of `name(values)` for each lane of `lanes`; 0 in the others."""

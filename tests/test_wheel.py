@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("setuptools", minversion="77", reason="the build backend")
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("__pycache__", ".*")
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -60,9 +60,10 @@ def test_every_file_of_a_package_is_installed(installed: Path, package: str) -> 
 
 def files(folder: Path) -> set[str]:
     return {
-        path.relative_to(folder).as_posix()
+        name
         for path in folder.rglob("*")
         if path.is_file() and path.suffix not in NOT_SHIPPED
+        if not (name := path.relative_to(folder).as_posix()).startswith(".")
     }
 
 

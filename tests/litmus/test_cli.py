@@ -467,6 +467,7 @@ def test_a_bad_kernel_is_one_message_with_its_place(
         ("record_ring --set tiles=1,2", "`tiles` takes an integer, not [1, 2]"),
         ("record_ring --set fix=1", "`fix` takes true or false, not 1"),
         ("record_ring --set corr=0", "corr >= 1"),
+        ("record_ring --set name_or_path=1", "record_ring has no parameter `name_or_path`"),
         ("record_ring --location nowhere", "nowhere"),
         ("record_ring --location rec[7]", "rec[7]"),
         ("record_rign", "record_ring"),

@@ -99,10 +99,15 @@ def converge(machine: Machine, members: Operand, ins: PtxInstruction) -> None:
 
 @control("bar.warp.sync")
 def bar_warp_sync(machine: Machine, ins: PtxInstruction) -> None:
+    """bar.warp.sync (§9.7.15.2). The model counts lanes, so a warp must name the same ones."""
+    mask = machine.read(ins.operands[0], "b32")
     converge(machine, ins.operands[0], ins)
-    counts = machine.ballot(machine.active)
+    living = machine.ballot(machine.alive)
     for lane in machine.active_lanes():
-        machine.record.emit(lane, BarWarpSync(lanes=int(counts[lane]).bit_count()))
+        members = int(mask.bits[lane])
+        if machine.sync.warp_masks.setdefault(lane // WARP, members) != members:
+            raise machine.stop(ins, "a warp that synchronises different lanes is not followed")
+        machine.record.emit(lane, BarWarpSync(lanes=(members & int(living[lane])).bit_count()))
 
 
 @control("shfl.sync")

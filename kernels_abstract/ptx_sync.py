@@ -59,8 +59,14 @@ class Synchronisation:
         self.machine = machine
         self.named: dict[tuple[int, int], NamedBarrier] = {}
         self.mbarriers: dict[tuple[str, int, int], Mbarrier] = {}
+        self.warp_masks: dict[int, int] = {}
+        """The lanes that each warp names in bar.warp.sync."""
+
         self.cluster_phase = 0
         self.cluster_arrivals = 0
+        self.cluster_phase_of: dict[int, int] = {}
+        """The phase in which each thread last arrived at the cluster barrier."""
+
         self.cluster_waiting: list[int] = []
         self.waits_at: dict[int, PtxInstruction] = {}
 
@@ -158,10 +164,11 @@ def barrier_cluster(machine: Machine, ins: PtxInstruction) -> None:
     for lane in machine.active_lanes():
         if ins.has("arrive"):
             machine.record.emit(lane, ClusterArrive(sem_of(ins, Sem.RELEASE)))
+            sync.cluster_phase_of[lane] = sync.cluster_phase
             sync.cluster_arrivals += 1
         else:
             machine.record.emit(lane, ClusterWait(sem_of(ins, Sem.ACQUIRE)))
-            if sync.cluster_arrivals:
+            if sync.cluster_phase_of.get(lane, -1) == sync.cluster_phase:
                 sync.cluster_waiting.append(lane)
                 sync.block(lane)
     sync.open_complete()

@@ -516,6 +516,24 @@ def test_two_blocks_of_a_cluster() -> None:
     assert (stores, loads, program.clusters) == ([1, 0], [0, 1], 2)
 
 
+def test_a_cluster_barrier_in_turns() -> None:
+    """A block that arrives again early does not hold back the one that still waits."""
+    text = """
+        mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p1, %r2, 0;
+        barrier.cluster.arrive; @%p1 bra SLOW; bra WAIT;
+        WAIT: barrier.cluster.wait; barrier.cluster.arrive; barrier.cluster.wait; bra E;
+        SLOW: mov.u32 %r3, 1; bra WAIT;
+        E: st.shared.u32 [x], 1;
+    """
+    program = run(text, (1,), ".shared .align 4 .u32 x;", cluster=(2,))
+    assert [len(of(agent, ins.Store)) for agent in program.agents] == [1, 1]
+
+
+def test_half_a_warp_synchronises() -> None:
+    text = "setp.ge.u32 %p1, %r1, 16; @%p1 exit; bar.warp.sync 0xffff;"
+    assert of(run(text).agents[0], ins.BarWarpSync) == [ins.BarWarpSync(16)]
+
+
 def test_the_kernel_of_the_readme_question() -> None:
     """Each thread reads one location, and overwrites it."""
     text = "ld.global.f32 %f1, [%d1]; add.f32 %f1, %f1, %f1; BAR st.global.f32 [%d1], %f1;"
@@ -575,6 +593,8 @@ def test_mistakes_are_named_with_their_place(text: str, message: str) -> None:
         ("L: ld.global.u32 %r2, [%d3]; setp.eq.u32 %p1, %r2, 0; @%p1 bra L;", "depends on out[0]"),
         ("atom.global.add.u32 %r2, [%d1], 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra E; bar.sync 0; E:",
          "depends on out[0]"),
+        ("bar.warp.sync -1; mov.u32 %r2, 0xffff; setp.ge.u32 %p1, %r1, 16; @%p1 exit;"
+         "bar.warp.sync %r2;", "a warp that synchronises different lanes is not followed"),
         ("setp.eq.u32 %p1, %r1, 0; @%p1 bra E; shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; ret;"
          "E: bar.sync 1, 64; ", "waits for lanes that never come"),
     ],

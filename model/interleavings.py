@@ -251,7 +251,7 @@ class _Matching(Checker):
         ]
         if run.stuck:
             deadlock = explain_deadlock(run, graph)
-            found.append(replace(deadlock, schedule=self._rows(run.trace) + deadlock.schedule))
+            found.append(replace(deadlock, schedule=(*self._rows(run.trace), *deadlock.schedule)))
         explainer = Explainer(graph, self.judgement.causality)
         for group in self.judgement.groups.values():
             if self._confirmed(self.judgement, group):

@@ -198,7 +198,8 @@ class Schedules:
         self.z3: Any = z3
         self.program = program
         self.operations = found
-        self.solver: Any = z3.Solver()
+        self.solver: Any = z3.SimpleSolver()
+        self.solver.set(relevancy=0, **{"arith.solver": 2, "phase_selection": 0})
         self.time: list[Formula] = [z3.Int(f"time {op.number}") for op in found.every]
         self.executed: list[Formula] = [z3.BoolVal(True)] * len(found.every)
         self.reached: list[Formula] = [z3.BoolVal(True)] * len(found.every)
@@ -495,7 +496,7 @@ class _Phases:
         if self._uniform():
             self._count()
         else:
-            self._sums(last, life)
+            self._sums(last)
 
     # --- what others ask -------------------------------------------------------------------------
 
@@ -578,19 +579,16 @@ class _Phases:
         return last
 
     def _uniform(self) -> bool:
-        """Arrivals of one size that divides the count, and no transaction bytes."""
-        sizes = {(op.count, op.tx) for op in self.arrivals} | {(0, 0)}
-        wanted = set(self.needs)
-        if len(sizes) > 2 or len(wanted) > 1:
+        """Arrivals of one size, which divides the count, and no transaction bytes."""
+        sizes = {operation.count for operation in self.arrivals}
+        if len(sizes) != 1 or len(set(self.needs)) != 1 or any(op.tx for op in self.arrivals):
             return False
-        count = max(count for count, _ in sizes)
-        return len(sizes) == 1 or (count > 0 and not min(wanted) % count and (count, 0) in sizes)
+        (size,) = sizes
+        return size > 0 and self.needs[0] % size == 0
 
     def _count(self) -> None:
         """A phase is complete when it has its arrivals, not before, and never takes more."""
         z3 = self.z3
-        if not self.arrivals or not self.most:
-            return
         full = self.needs[0] // self.arrivals[0].count
         for number in range(self.most + 1):
             here = [(self._land(arrival, number), 1) for arrival in self.arrivals]
@@ -599,7 +597,7 @@ class _Phases:
             self._require(z3.Implies(complete, z3.PbGe(here, full)))
             self._require(z3.Implies(z3.Not(complete), z3.PbLe(here, full - 1)))
 
-    def _sums(self, last: list[list[Formula]], life: _Life) -> None:
+    def _sums(self, last: list[list[Formula]]) -> None:
         """Running sums: a phase completes at the first arrival that leaves nothing pending and a
         tx-count of zero (PTX ISA §9.7.15.16.6)."""
         z3 = self.z3

@@ -25,6 +25,7 @@ from lastread.model.program import (
 )
 from lastread.model.readings import reading_named
 
+Steps = list[ins.Instruction]
 ARRAYS = {"buf": 0, "A": 1024, "B": 2048, "S": 4096}
 SECONDS = 60.0  # answers do not depend on how busy the machine is
 
@@ -65,7 +66,7 @@ def copy(to: Region, at: Barrier, size: int = 64) -> ins.Instruction:
     return ins.BulkCopy((to,), targets=(ins.Signal(at, bytes=size),))
 
 
-def read(region: Region) -> list[ins.Instruction]:
+def read(region: Region) -> Steps:
     return [ins.Load(region, "r"), ins.Use(("r",))]
 
 
@@ -73,9 +74,7 @@ def bar(threads: int, waits: bool = True) -> ins.Instruction:
     return ins.Bar(1, threads, waits)
 
 
-def program(
-    barriers: list[Barrier], lanes: int = 1, **agents: list[ins.Instruction]
-) -> Program:
+def program(barriers: list[Barrier], lanes: int = 1, **agents: Steps) -> Program:
     """Every agent is `lanes` threads of a warp of its own."""
     made = []
     for warp, (name, instructions) in enumerate(agents.items()):
@@ -164,7 +163,7 @@ def test_expectation_apart_from_the_last_arrival() -> None:
 def t17(lanes: int, count: int) -> Program:
     """Two warps free what the other uses, after the other's lanes have all arrived."""
     mine = [barrier(f"d{cta}", count) for cta in range(2)]
-    agents: dict[str, list[ins.Instruction]] = {}
+    agents: dict[str, Steps] = {}
     for cta in range(2):
         for lane in range(lanes):
             agents[f"cta{cta}_lane{lane}"] = [arrive(mine[1 - cta]), wait(mine[cta], 0)]
@@ -209,7 +208,7 @@ def m14(depth: int, iterations: int, fixed: bool) -> Program:
     """The parity law of a ring applied to a barrier of one slot."""
     m, full = barrier("m"), ring("full", depth)
 
-    def load(tile: int) -> list[ins.Instruction]:
+    def load(tile: int) -> Steps:
         slot = tile % depth
         return [arrive(full[slot], 64), copy(shared("A", slot), full[slot])]
 
@@ -240,8 +239,8 @@ def test_a_ring_parity_on_a_barrier_of_one_slot(depth: int) -> None:
 def m16(fixed: bool, jobs: int = 3) -> Program:
     """A producer that never learns that its readers have seen the phase."""
     full, consumed = barrier("full"), barrier("consumed", 2)
-    producer: list[ins.Instruction] = []
-    reader: list[ins.Instruction] = []
+    producer: Steps = []
+    reader: Steps = []
     for job in range(jobs):
         if fixed and job:
             producer.append(wait(consumed, job - 1))
@@ -261,8 +260,8 @@ def m18(depth: int, groups: int = 2, rounds: int = 1) -> Program:
     """Two groups of readers, two rows each, share a ring of slots; each waits for its own rows."""
     full, empty = ring("full", depth), ring("empty", depth)
     loads = [4 * r + 2 * g + row for r in range(rounds) for g in range(groups) for row in range(2)]
-    producer: list[ins.Instruction] = []
-    readers: dict[str, list[ins.Instruction]] = {f"group{g}": [] for g in range(groups)}
+    producer: Steps = []
+    readers: dict[str, Steps] = {f"group{g}": [] for g in range(groups)}
     readers["group0"] += [arrive(empty[slot]) for slot in range(depth)]
     for n in loads:
         slot, parity = n % depth, n // depth
@@ -286,8 +285,8 @@ def test_two_groups_on_a_ring_as_deep_as_their_rows() -> None:
 def pipeline(depth: int, tiles: int, first: int = 1) -> Program:
     """A ring; the producer's first wait has parity `first`."""
     full, empty = ring("full", depth), ring("empty", depth)
-    producer: list[ins.Instruction] = []
-    consumer: list[ins.Instruction] = []
+    producer: Steps = []
+    consumer: Steps = []
     for t in range(tiles):
         slot, use = t % depth, t // depth
         producer += [wait(empty[slot], use ^ first), arrive(full[slot], 64)]
@@ -306,8 +305,8 @@ def m21(fixed: bool, tiles: int = 3) -> Program:
     """A producer that never waits for its slot to be empty again."""
     full, empty = barrier("si_full"), barrier("si_empty")
     state = tensor("state")
-    producer: list[ins.Instruction] = []
-    consumer: list[ins.Instruction] = []
+    producer: Steps = []
+    consumer: Steps = []
     for i in range(tiles):
         if fixed:
             producer.append(wait(empty, i ^ 1))
@@ -324,7 +323,7 @@ def test_a_producer_laps_its_consumer() -> None:
     assert verdicts(m21(fixed=True)) == OK
 
 
-# --- deadlock in some schedules only ------------------------------------------------------------
+# --- deadlock in some schedules only ---------------------------------------------------------
 
 
 def d01(word: str, fixed: bool = False) -> Program:
@@ -333,9 +332,9 @@ def d01(word: str, fixed: bool = False) -> Program:
     names = ("sc_full", "sc_empty", "s_full", "o_full", "o_empty")
     sc_full, sc_empty, s_full, o_full, o_empty = (barrier(name) for name in names)
     p_full = barrier("p_full", 2)
-    softmax: list[ins.Instruction] = []
-    correction: list[ins.Instruction] = []
-    mma: list[ins.Instruction] = []
+    softmax: Steps = []
+    correction: Steps = []
+    mma: Steps = []
     for tile, kind in enumerate(word):
         use = word[:tile].count("N")
         if kind == "N":
@@ -372,7 +371,33 @@ def test_a_deadlock_of_few_schedules_shows_how_it_comes_about() -> None:
     assert any(row.event == "complete" for row in deadlock.schedule)
 
 
-# --- barriers with a life -------------------------------------------------------------------------
+# --- lanes of one warp -----------------------------------------------------------------------
+
+
+def one_warp(barriers: list[Barrier], *lanes: Steps) -> Program:
+    """Each strand is one lane; steps of equal index are one instruction of the warp."""
+    small = program(barriers, **{f"lane{n}": steps for n, steps in enumerate(lanes)})
+    for number, agent in enumerate(small.agents):
+        agent.warp, agent.thread = 0, number
+    return small
+
+
+def test_lanes_in_step_match_in_one_way() -> None:
+    """The first lane arrives a step earlier than the second, and a third sees the phase between."""
+    b = barrier("b")
+    small = one_warp([b], [arrive(b)], [ins.Compute("r", ()), arrive(b)], [wait(b, 0)])
+    for together, number in ((True, 1), (False, 4)):
+        assert len(list(matchings(small, time.monotonic() + SECONDS, 50, together))) == number
+
+
+def test_a_blocked_lane_does_not_hold_the_others_back() -> None:
+    b = barrier("b")
+    small = one_warp([b], [wait(b, 0)], [ins.Compute("r", ()), arrive(b)])
+    (run,) = matchings(small, time.monotonic() + SECONDS, 50, together=True)
+    assert not run.stuck
+
+
+# --- barriers with a life --------------------------------------------------------------------
 
 
 def test_an_arrival_before_the_initialisation_is_lost() -> None:
@@ -401,7 +426,7 @@ def test_a_cluster_barrier_waits_for_all_that_have_not_exited() -> None:
     assert verdicts(program([b], one=one, two=[wait(b, 0)])) == (1, {"deadlock"})
 
 
-# --- proofs and limits --------------------------------------------------------------------------
+# --- proofs and limits -----------------------------------------------------------------------
 
 
 def x15(fixed: bool) -> Program:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.instructions import (
-    BarWarpSync,
-)
+from ..model.instructions import BarWarpSync
 from ..model.program import InputError
 from .ptx_launch import WARP
 from .ptx_opcodes import control, data, effect
@@ -189,6 +187,7 @@ def elect(machine: Machine, ins: PtxInstruction) -> None:
     """elect.sync elects one lane of the mask; here, as on hardware so far, the lowest."""
     destination = ins.operands[0]
     converge(machine, ins.operands[1], ins)
+    machine.notes["elect.sync is taken to elect the lowest lane"] = None
     here = machine.ballot(machine.active)
     lowest = here & (~here + np.uint64(1))
     lane = np.uint64(1) << (machine.lanes % WARP).astype(np.uint64)

@@ -97,12 +97,18 @@ def _check_nesting(text: str, path: str) -> None:
             raise InputError(f"scopes are nested deeper than {MAX_NESTING}", place(path, line))
 
 
+_WANTED = {"OPCODE": ", expected an instruction", "SEMICOLON": ", expected ';'"}
+"""What to hint at, by the token that the grammar would accept."""
+
+
 def _syntax_error(error: Exception, path: str, lines: list[str]) -> InputError:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return InputError("the file ends in the middle of a kernel", place(path, len(lines)))
     if isinstance(error, UnexpectedToken):
+        found = " ".join(str(error.token).split())[:30]
+        wanted = next((text for name, text in _WANTED.items() if name in error.expected), "")
         where = place(path, error.line, error.column)
-        return InputError(f"unexpected '{error.token}'", where)
+        return InputError(f"unexpected '{found}'{wanted}", where)
     if isinstance(error, UnexpectedCharacters):
         found = lines[error.line - 1][error.column - 1 :][:20].strip() or "character"
         return InputError(f"cannot read '{found}' as PTX", place(path, error.line, error.column))

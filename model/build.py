@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from . import instructions as ins
-from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State
+from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State, Via
 from .graph import AccessEvent, Graph, Guard, Injection, Node, Value, members
 from .instructions import Access, Pool, Proxy, Role, Scope, Sem
 from .pipes import PipeTracker
@@ -15,9 +15,10 @@ from .program import Barrier, Choice, Region, Space, Step
 from .readings import ASSUMPTIONS, LANES_TOGETHER, Reading
 from .rules import TABLE, Kind, Rule, RuleTable
 from .run import Run, Where
-from .strand import Strand
+from .strand import Definition, Strand
 
 SHARED = frozenset(ASSUMPTIONS) - {LANES_TOGETHER}
+ADDRESS_NOTE = "cp and mma overlap but do not start at the same address"
 METAL_NOTE = "the barrier's flags do not name device memory"
 PO = Label(Edge.PO)
 LOCKSTEP = Label(Edge.PO, "lanes-run-together")
@@ -26,6 +27,7 @@ RIDE = Label(Edge.RIDE, "in-flight")
 RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
+PIPED_ACROSS = ("pipelined-across", "pipelined-in-warp")
 TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
 
 Wanted = Callable[[Region], bool]
@@ -125,39 +127,66 @@ class GraphBuilder:
         return strand
 
     def _enter(self, strand: Strand, where: Where) -> int:
-        """The issue node of a step, after the steps of earlier positions."""
+        """The issue node of a step, after the steps of earlier positions.
+
+        A lane that lags behind lanes that went ahead follows its own steps only.
+        """
         step = self.run.step(where)
         position = step.position if strand.merged and step.position >= 0 else where.step
-        if position > strand.position:
-            if strand.group:
-                strand.heads, strand.group = strand.group, []
-                if len(strand.heads) > 2:
-                    preds = [(node, PO) for node, _ in strand.heads]
-                    strand.heads = [(self._node("join", where, preds), -1)]
-            self._settle(strand)
-            strand.position = position
-        preds = [
-            (node, PO if agent in (-1, where.agent) else LOCKSTEP) for node, agent in strand.heads
-        ]
+        strand.lagging = position < strand.position
+        if strand.lagging:
+            self._settle(strand, where.agent)
+            preds = [(node, PO) for node in strand.last.get(where.agent, ())]
+        else:
+            if position > strand.position:
+                self._advance(strand, where, position)
+            preds = [(node, PO if a in (-1, where.agent) else LOCKSTEP) for node, a in strand.heads]
         node = self._node("issue", where, preds)
         self.graph.issue_of[where] = node
         strand.group.append((node, where.agent))
+        strand.last[where.agent] = [node]
+        strand.step_position = position
         return node
+
+    def _advance(self, strand: Strand, where: Where, position: int) -> None:
+        """All lanes' steps of the last position come before those of the next."""
+        if strand.group:
+            strand.heads, strand.group = strand.group, []
+            if len(strand.heads) > 2:
+                preds = [(node, PO) for node, _ in strand.heads]
+                strand.heads = [(self._node("join", where, preds), -1)]
+        self._settle(strand)
+        strand.position = position
 
     def _leave(self, strand: Strand, where: Where, node: int) -> None:
         """Later steps follow `node` instead of the issue node (a barrier that was passed)."""
         strand.group = [(node, a) if a == where.agent else (n, a) for n, a in strand.group]
+        strand.last[where.agent] = [node]
 
-    def _settle(self, strand: Strand) -> None:
-        """Accesses of the position just left become pending for the later ones."""
+    def _settle(self, strand: Strand, agent: int | None = None) -> None:
+        """Accesses of the position just left (or of one lane) become pending for later steps."""
+        kept = []
         for event in strand.fresh:
+            if agent is not None and event.where.agent != agent:
+                kept.append(event)
+                continue
             bit = 1 << event.number
             if event.pool is Pool.GENERIC:
                 strand.generic[frozenset()] |= bit
                 strand.done_generic |= bit
             else:
                 strand.pending[event.pool] |= bit
-        strand.fresh = []
+        strand.fresh = kept
+
+    def _earlier(self, strand: Strand, agent: int) -> int:
+        """Accesses of the strand that program order puts before the present step."""
+        if not strand.lagging:
+            return -1
+        bits = 0
+        for event in strand.events:
+            if event.where.agent == agent or event.position < strand.step_position:
+                bits |= 1 << event.number
+        return bits
 
     def _implied(self, guard: Guard) -> int:
         """Accesses that are only executed when `guard` holds too."""
@@ -256,12 +285,13 @@ class GraphBuilder:
     ) -> None:
         instruction = step.instruction
         mask = self._implied(self._guard(step))
+        earlier = self._earlier(strand, where.agent)
         if pool is Pool.GENERIC:
-            self._cover_generic(strand, node, step, rule, mask)
+            self._cover_generic(strand, node, step, rule, mask, earlier)
             return
-        bits = strand.pending[pool]
+        bits = strand.pending[pool] & earlier
         if isinstance(instruction, (ins.BulkWaitGroup, ins.CpAsyncWaitGroup)):
-            bits &= self._retired(strand.groups[where.agent, pool], instruction)
+            bits &= self._retired(strand, where.agent, pool, instruction)
         elif rule.name == "register-use":
             bits &= self._loads_of(strand, where, instruction.reads)
         bits &= ~strand.assumed[rule.name]
@@ -274,7 +304,7 @@ class GraphBuilder:
         riding = 0
         for number in members(bits):
             riding |= strand.riders.get(number, 0)
-        self._inject(node, bits | riding, State(fenced=fenced), visible, rule)
+        self._inject(node, bits | riding, State(fenced=fenced, via=Via.WAITED), visible, rule)
         if not self._guard(step):
             if rule.assumption is None:
                 strand.pending[pool] &= ~bits
@@ -286,13 +316,15 @@ class GraphBuilder:
         self.graph.conditional |= bits & ~mask
         return bits & mask
 
-    def _cover_generic(self, strand: Strand, node: int, step: Step, rule: Rule, mask: int) -> None:
+    def _cover_generic(
+        self, strand: Strand, node: int, step: Step, rule: Rule, mask: int, earlier: int
+    ) -> None:
         instruction = step.instruction
         scope = getattr(instruction, "scope", Scope.CTA)
         if isinstance(instruction, (ins.ClusterArrive, ins.FenceMbarrierInit)):
             scope = Scope.CLUSTER
         for fenced in list(strand.generic):
-            bits = self._when(self._only(strand.generic[fenced], rule), mask)
+            bits = self._when(self._only(strand.generic[fenced] & earlier, rule), mask)
             named, unnamed = self._by_space(bits, instruction)
             self._inject(node, named, State(fenced=fenced), scope, rule)
             if unnamed and "metal-flags" in self.rules:
@@ -329,10 +361,17 @@ class GraphBuilder:
         if writes:
             injections.append(Injection(writes, state._replace(visible=visible), rule.name))
 
-    def _retired(self, groups: list[int], wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup) -> int:
+    def _retired(
+        self,
+        strand: Strand,
+        agent: int,
+        pool: Pool,
+        wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup,
+    ) -> int:
         """All groups but the newest `pending`; None means uncommitted copies too (wait_all)."""
         if wait.pending is None:
-            return -1
+            return strand.own[agent, pool]
+        groups = strand.groups[agent, pool]
         bits = 0
         for group in groups[: max(0, len(groups) - wait.pending)]:
             bits |= group
@@ -340,21 +379,57 @@ class GraphBuilder:
 
     # --- registers ---------------------------------------------------------------------------
 
+    def _reaching(self, strand: Strand, where: Where, register: str) -> list[Definition]:
+        """Definitions that may reach a use: back to the first that certainly does."""
+        guard = self._guard(self.run.step(where))
+        found = []
+        for definition in reversed(strand.registers.get((where.agent, register), [])):
+            excluded = any((choice, not outcome) in guard for choice, outcome in definition.guard)
+            if not excluded:
+                found.append(definition)
+                if definition.guard <= guard:
+                    break
+        return found
+
     def _loads_of(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> int:
+        """Loads whose value a use of `registers` needs, whichever way branches went."""
         loads = 0
         for register in registers:
-            loads |= strand.registers.get((where.agent, register), (0, -1))[0]
+            reaching = self._reaching(strand, where, register)
+            if reaching:
+                certain = -1
+                for definition in reaching:
+                    certain &= definition.loads
+                loads |= certain
         return loads
 
     def _compute(self, strand: Strand, where: Where, compute: ins.Compute) -> None:
         """Arithmetic orders nothing: it only passes on what its operands stand for."""
         operands = self._operands(strand, where, compute.registers)
         loads = self._loads_of(strand, where, compute.registers)
+        perhaps = self._perhaps(strand, where, compute.registers)
         value = self._value(Value(compute.function, operands))
-        strand.registers[where.agent, compute.register] = (loads, value)
+        self._write_register(strand, where, compute.register, loads, perhaps, value)
+
+    def _write_register(
+        self, strand: Strand, where: Where, register: str, loads: int, perhaps: int, value: int
+    ) -> None:
+        guard = self._guard(self.run.step(where))
+        known = strand.registers.setdefault((where.agent, register), [])
+        if not guard:
+            known.clear()
+        known.append(Definition(guard, loads, perhaps, value))
+
+    def _perhaps(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> int:
+        """Loads that some branch outcome makes `registers` depend on."""
+        loads = 0
+        for register in registers:
+            for definition in self._reaching(strand, where, register):
+                loads |= definition.perhaps
+        return loads
 
     def _use(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> None:
-        for number in members(self._loads_of(strand, where, registers)):
+        for number in members(self._perhaps(strand, where, registers)):
             self.graph.accesses[number].used = True
 
     def _operands(
@@ -362,10 +437,11 @@ class GraphBuilder:
     ) -> tuple[int, ...]:
         found = []
         for register in registers:
-            known = strand.registers.get((where.agent, register))
-            if known is None:
-                known = (0, self._value(Value(f"undefined {register}")))
-            found.append(known[1])
+            reaching = self._reaching(strand, where, register)
+            if len(reaching) == 1:
+                found.append(reaching[0].value)
+            else:
+                found.append(self._value(Value(f"undefined {register}")))
         return tuple(found)
 
     def _value(self, value: Value) -> int:
@@ -411,7 +487,7 @@ class GraphBuilder:
         self, strand: Strand, issue: int, step: Step, proxy: Proxy
     ) -> list[tuple[int, Label]]:
         """The last bound of each kind before a tcgen05 access. What an earlier bound knows, a
-        later one knows too, so none is needed before one that every reading grants."""
+        later one knows too, so none is needed before one that passes all of it on."""
         bounds = list(strand.bounds[step.instruction.pool])
         if proxy is Proxy.ASYNC:
             bounds = sorted(bounds + strand.async_bounds, key=lambda bound: bound[0])
@@ -424,7 +500,7 @@ class GraphBuilder:
                 self.graph.conditional = -1
             elif rule.name not in preds:
                 preds[rule.name] = (node, Label(Edge.BEGIN, rule.name))
-                if rule.assumption is None:
+                if rule.name == "after_thread_sync":
                     break
         return list(preds.values())
 
@@ -435,10 +511,11 @@ class GraphBuilder:
         number = len(graph.accesses)
         agent = self.run.agent(where)
         event = AccessEvent(
-            number, where, begin, issue, strand.number, strand.position, access,
+            number, where, begin, issue, strand.number, strand.step_position, access,
             step.instruction.pool, agent.cta, self._guard(step),
         )  # fmt: skip
         graph.accesses.append(event)
+        strand.events.append(event)
         bit = 1 << number
         if access.proxy is Proxy.TMEM:
             graph.tmem |= bit
@@ -452,34 +529,69 @@ class GraphBuilder:
 
     def _record(self, strand: Strand, event: AccessEvent, instruction: ins.Instruction) -> None:
         """Same-thread order that ends here, then the access itself joins the pending ones."""
-        finals = self.graph.finals[event.number]
         bit = 1 << event.number
-        pool = event.pool
-        if pool is Pool.GENERIC:
-            if self.program_order:
-                finals.append(Injection(strand.done_generic, State(), "po"))
-        elif pool in (Pool.BULK, Pool.CP_ASYNC) and self.copies_in_order:
-            for fenced, bits in strand.generic.items():
-                finals.append(Injection(bits, State(fenced=fenced), "iss"))
-        elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:
-            for fenced, bits in strand.generic.items():
-                if fenced:
-                    finals.append(Injection(bits, State(fenced=fenced), "proxy-fence-in-order"))
+        agent = event.where.agent
+        self._same_thread(strand, event)
         if event.access.proxy is Proxy.TMEM:
-            if pool is not Pool.GENERIC and "tcgen05-in-order" in self.rules:
-                synchronous = strand.done_generic & self.graph.tmem
-                finals.append(Injection(synchronous, State(), "tcgen05-in-order"))
-            bits, rule = strand.pipes.sources(instruction, event.access.operand)
-            if bits:
-                finals.append(Injection(bits, State(), rule))
-                pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
-                strand.riders[event.number] = self._when(bits & pending, self._implied(event.guard))
-            strand.pipes.add(instruction, event.access.operand, event.access.role, bit)
-        if pool is Pool.TCGEN05_MMA:
-            strand.mma[event.where.agent, getattr(instruction, "cta_group", 1)] |= bit
-        elif pool in (Pool.BULK, Pool.CP_ASYNC):
-            strand.open_group[event.where.agent, pool] |= bit
-        strand.fresh.append(event)
+            self._in_pipe(strand, event, instruction)
+        if event.pool is Pool.TCGEN05_MMA:
+            strand.mma[agent, getattr(instruction, "cta_group", 1)] |= bit
+        elif event.pool is Pool.CP_ASYNC or (event.pool is Pool.BULK and not instruction.signals):
+            strand.open_group[agent, event.pool] |= bit  # copies to an mbarrier have no group
+        strand.own[agent, event.pool] |= bit
+        if event.pool is Pool.GENERIC and event.access.proxy is Proxy.TMEM:
+            done = Injection(bit, State(via=Via.WAITED), "tcgen05-in-order")
+            self.graph.nodes[event.issue].injections.append(done)  # alloc, dealloc: synchronous
+        else:
+            strand.fresh.append(event)
+
+    def _same_thread(self, strand: Strand, event: AccessEvent) -> None:
+        """Program order on the same bytes, and the start of asynchronous operations."""
+        finals = self.graph.finals[event.number]
+        earlier = self._earlier(strand, event.where.agent)
+        rule = ""
+        if event.pool is Pool.GENERIC:
+            if self.program_order:
+                finals.append(Injection(strand.done_generic & earlier, State(), "po"))
+            self._other_lanes(strand, event)
+        elif event.pool in (Pool.BULK, Pool.CP_ASYNC):
+            rule = "iss" if self.copies_in_order else ""
+        elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:
+            rule = "proxy-fence-in-order"
+        if rule:
+            for fenced, bits in strand.generic.items():
+                if fenced or rule == "iss":
+                    finals.append(Injection(bits & earlier, State(fenced=fenced), rule))
+
+    def _other_lanes(self, strand: Strand, event: AccessEvent) -> None:
+        """Lanes of one agent run apart: what is not each lane's own part is another lane's too."""
+        if self.run.agent(event.where).lanes == 1:
+            return
+        region = event.access.region
+        same = strand.exclusive[region] if region.exclusive else 0
+        others = strand.lanes_touched & ~same
+        if others:
+            self.graph.other_lanes[event.number] = others
+        strand.lanes_touched |= 1 << event.number
+        if region.exclusive:
+            strand.exclusive[region] |= 1 << event.number
+
+    def _in_pipe(self, strand: Strand, event: AccessEvent, instruction: ins.Instruction) -> None:
+        """Pairs that the pipe keeps in order, and who rides on whose completion."""
+        access, pipes = event.access, strand.pipes
+        finals = self.graph.finals[event.number]
+        bits, rule = pipes.sources(instruction, access.operand, access.region)
+        if bits:
+            finals.append(Injection(bits, State(), rule))
+            pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
+            riding = self._when(bits & pending, self._implied(event.guard))
+            strand.riders[event.number] = riding
+        if isinstance(instruction, ins.Tcgen05Mma) and access.operand == "A":
+            apart = pipes.elsewhere(instruction, access.region)
+            if apart:
+                doubt = State(note=ADDRESS_NOTE)
+                finals.append(Injection(apart, doubt, "pipelined-cp-overlap"))
+        pipes.add(instruction, access.operand, access.role, access.region, 1 << event.number)
 
     def _define(
         self, strand: Strand, where: Where, instruction: ins.Instruction, events: list[AccessEvent]
@@ -491,7 +603,7 @@ class GraphBuilder:
             loads = 1 << number if events else 0
             for event in events:
                 event.used = isinstance(instruction, ins.Atomic)
-            strand.registers[where.agent, instruction.register] = (loads, value)
+            self._write_register(strand, where, instruction.register, loads, loads, value)
         elif isinstance(instruction, (ins.Store, ins.Tcgen05St)) and events:
             if instruction.registers:
                 operands = self._operands(strand, where, instruction.registers)
@@ -555,13 +667,14 @@ class GraphBuilder:
         return bits
 
     def _pipeline_across(self, strand: Strand, node: int, mask: int) -> None:
-        """Up to ISA 9.3 uncompleted work behind a before-fence is pipelined in other threads."""
-        if "pipelined-across" not in self.rules:
+        """Uncompleted work behind a before-fence is pipelined in other threads: of any warp up to
+        ISA 9.3, of the same warp since."""
+        rule = next((r for r in PIPED_ACROSS if r in self.rules), None)
+        if rule is None:
             return
         bits = strand.pending[Pool.TCGEN05_MMA] & mask & self.graph.tmem
         state = State(Mode.ARMED, scope=Scope.SYS, piped=True)
         if bits:
-            rule = "pipelined-across"
             self.graph.nodes[node].injections.append(Injection(bits, state, rule))
 
     def _proxy_fence(
@@ -722,7 +835,7 @@ class GraphBuilder:
             return strand.mma[where.agent, getattr(instruction, "cta_group", 1)]
         if pool is Pool.GENERIC:
             return strand.done_generic
-        return strand.pending[pool]
+        return strand.pending[pool] & strand.own[where.agent, pool]
 
 
 def build_graph(

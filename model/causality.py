@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import instructions as ins
-from .composition import ALL_CTAS, ROWS, Composition, Context, Edge, Label, Mode, Row, State, Which
+from .composition import (
+    ALL_CTAS,
+    ROWS,
+    Composition,
+    Context,
+    Edge,
+    Label,
+    Mode,
+    Row,
+    State,
+    Via,
+    Which,
+)
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
@@ -67,9 +79,12 @@ class Causality:
         self.composition = Composition(self.context, rows)
         self.by_proxy = dict.fromkeys(Proxy, 0)
         self.by_cta: dict[int, int] = {}
+        self.by_strand: dict[int, int] = {}
         for event in graph.accesses:
-            self.by_proxy[event.access.proxy] |= 1 << event.number
-            self.by_cta[event.cta] = self.by_cta.get(event.cta, 0) | 1 << event.number
+            bit = 1 << event.number
+            self.by_proxy[event.access.proxy] |= bit
+            self.by_cta[event.cta] = self.by_cta.get(event.cta, 0) | bit
+            self.by_strand[event.strand] = self.by_strand.get(event.strand, 0) | bit
         self.masks = {
             Which.ALL: -1,
             Which.TMEM: graph.tmem,
@@ -219,28 +234,40 @@ class Causality:
             return 0
         if state.piped:
             bits &= self._pipelined(event)
-        if state.visible <= Scope.CTA and not self.context.has("cta-spans-cluster"):
+        if state.visible is Scope.THREAD:
+            bits &= self.graph.reads | self.by_strand.get(event.strand, 0)
+        elif state.visible is Scope.CTA and not self.context.has("cta-spans-cluster"):
             bits &= self.graph.reads | self.by_cta.get(event.cta, 0)
+        across_lanes = state.via is Via.ACQUIRED and state.visible is not Scope.THREAD
+        if not across_lanes and not self.context.has("lanes-run-together"):
+            bits &= ~self.graph.other_lanes.get(event.number, 0)
         return bits
 
     def _pipelined(self, event: AccessEvent) -> int:
-        """Accesses of any thread that pair with this one by the list of ISA ≤ 9.3."""
+        """Accesses of other threads that pair with this one: any thread's up to ISA 9.3, those
+        of the same warp since."""
         here = self.graph.step(event.where).instruction
         if not isinstance(here, ins.Tcgen05Mma) or event.access.proxy is not Proxy.TMEM:
             return 0
+        anywhere = self.context.has("pipelined-across")
         bits = 0
         for other in self.graph.accesses[: event.number]:
-            there = self.graph.step(other.where).instruction
-            if isinstance(there, ins.Tcgen05Cp):
-                paired = there.cta_group == here.cta_group
-            elif isinstance(there, ins.Tcgen05Mma):
-                paired = accumulator(there, self.graph.reading) == accumulator(
-                    here, self.graph.reading
-                )
-            else:
-                paired = False
-            bits |= paired << other.number
+            if (anywhere or self._same_warp(other, event)) and self._pairs(other, here):
+                bits |= 1 << other.number
         return bits
+
+    def _same_warp(self, one: AccessEvent, other: AccessEvent) -> bool:
+        a, b = self.graph.run.agent(one.where), self.graph.run.agent(other.where)
+        return (a.cta, a.warp) == (b.cta, b.warp)
+
+    def _pairs(self, other: AccessEvent, here: ins.Tcgen05Mma) -> bool:
+        there = self.graph.step(other.where).instruction
+        reading = self.graph.reading
+        if isinstance(there, ins.Tcgen05Cp):
+            return there.cta_group == here.cta_group
+        if isinstance(there, ins.Tcgen05Mma):
+            return accumulator(there, reading) == accumulator(here, reading)
+        return False
 
     def _across_proxies(
         self, state: State, bits: int, event: AccessEvent

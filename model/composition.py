@@ -37,6 +37,15 @@ class Origin(Name):
     RIDER = "rider"
 
 
+class Via(Name):
+    """How the thread knows: by its OWN release (one-way: later work may begin before it), because
+    it WAITED for its own operation, or because it ACQUIRED the news from another thread."""
+
+    OWN = "own"
+    WAITED = "waited"
+    ACQUIRED = "acquired"
+
+
 ALL_CTAS = -1
 
 
@@ -44,9 +53,9 @@ class State(NamedTuple):
     """How one access is known at an event.
 
     `scope` and `cta` are the publisher's (FLIGHT, SEEN) or the fence's (ARMED); `visible` is the
-    scope a write has been performed in; `fenced` the CTAs whose proxy fences lie on the path
-    (ALL_CTAS: an implicit fence); `piped` marks pipelined-before, which is not performed;
-    `note` names a doubt that turns an error into a note.
+    scope a write has been performed in (THREAD: for the executing thread only); `fenced` the CTAs
+    whose proxy fences lie on the path (ALL_CTAS: an implicit fence); `piped` marks
+    pipelined-before, which is not performed; `note` names a doubt that turns an error into a note.
     """
 
     mode: Mode = Mode.HELD
@@ -57,6 +66,7 @@ class State(NamedTuple):
     fenced: frozenset[int] = frozenset()
     piped: bool = False
     note: str = ""
+    via: Via = Via.OWN
 
 
 class Edge(Name):
@@ -90,6 +100,10 @@ class Label(NamedTuple):
     cta: int = 0
 
 
+DOUBTFUL = ("metal-flags", "pipelined-cp-overlap")
+"""Rules whose order is reported as a note, and not granted in a strict reading."""
+
+
 class Which(Name):
     """Which accesses a row is about: those of tensor memory, the others, or all."""
 
@@ -107,7 +121,7 @@ class Context:
 
     @classmethod
     def of(cls, reading: Reading, table: RuleTable) -> Context:
-        doubtful = () if reading.metal_flag_severity == "note" else ("metal-flags",)
+        doubtful = () if reading.doubts == "note" else DOUBTFUL
         return cls(reading, table.names(reading).difference(doubtful))
 
     def has(self, rule: str) -> bool:
@@ -142,20 +156,28 @@ def _same(state: State, label: Label, context: Context) -> State | None:
 
 
 def _begin(state: State, label: Label, context: Context) -> State | None:
-    return state if context.has(label.rule) else None
+    if not context.has(label.rule):
+        return None
+    if label.rule == "tcgen05-in-order" and state.via is Via.ACQUIRED:
+        return None  # order among the thread's own tcgen05 operations only
+    return state
 
 
-def _hold(state: State, visible: Scope | None = None) -> State:
+def _hold(state: State, visible: Scope | None = None, via: Via | None = None) -> State:
     return State(
         visible=state.visible if visible is None else max(state.visible, visible),
         fenced=state.fenced,
         piped=state.piped,
         note=state.note,
+        via=state.via if via is None else via,
     )
 
 
 def _ride(state: State, label: Label, context: Context) -> State | None:
-    if state.piped or not context.has("in-flight"):
+    """Only what the thread has seen performed: a release does not hold later operations back,
+    and completion of a group is news for this thread alone."""
+    private = state.visible is Scope.THREAD
+    if state.piped or private or state.via is Via.OWN or not context.has("in-flight"):
         return None
     origin = Origin.RIDER if label.sem.releases else Origin.THREAD
     return _hold(state)._replace(origin=origin)
@@ -188,12 +210,13 @@ def _signal(state: State, label: Label, context: Context) -> State | None:
 
 
 def _wait(state: State, label: Label, context: Context) -> State | None:
+    """Observation itself needs mutually inclusive scopes (PTX ISA §8.9.2), also when relaxed."""
+    own = state.origin is not Origin.THREAD and context.has("own-effects")
+    if not own and not context.inclusive(state.scope, state.cta, label.scope, label.cta):
+        return None
     if not label.sem.acquires:
         return state._replace(mode=Mode.SEEN)
-    own = state.origin is not Origin.THREAD and context.has("own-effects")
-    if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
-        return _hold(state)
-    return None
+    return _hold(state, via=Via.ACQUIRED)
 
 
 def _bar_in(state: State, label: Label, context: Context) -> State | None:
@@ -205,7 +228,7 @@ def _bar_in_tmem(state: State, label: Label, context: Context) -> State | None:
 
 
 def _bar_out(state: State, label: Label, context: Context) -> State | None:
-    return _hold(state)
+    return _hold(state, via=Via.ACQUIRED)
 
 
 def _cluster_in(state: State, label: Label, context: Context) -> State | None:
@@ -217,16 +240,21 @@ def _cluster_in_tmem(state: State, label: Label, context: Context) -> State | No
 
 
 def _cluster_in_armed(state: State, label: Label, context: Context) -> State | None:
-    wide = label.sem.releases or state.scope >= Scope.CLUSTER
-    return _fly(state, Scope.CLUSTER, label.cta) if wide else None
+    scope = Scope.CLUSTER if label.sem.releases else min(Scope.CLUSTER, state.scope)
+    return _fly(state, scope, label.cta)
 
 
 def _cluster_out(state: State, label: Label, context: Context) -> State | None:
-    return _hold(state) if label.sem.acquires else state._replace(mode=Mode.SEEN)
+    if not context.inclusive(state.scope, state.cta, label.scope, label.cta):
+        return None
+    if not label.sem.acquires:
+        return state._replace(mode=Mode.SEEN)
+    return _hold(state, via=Via.ACQUIRED)
 
 
 def _arm(state: State, label: Label, context: Context) -> State | None:
-    return _hold(state)._replace(mode=Mode.ARMED, scope=max(state.scope, label.scope))
+    armed = _hold(state, visible=label.scope)
+    return armed._replace(mode=Mode.ARMED, scope=max(state.scope, label.scope))
 
 
 def _arm_tmem(state: State, label: Label, context: Context) -> State | None:
@@ -242,12 +270,12 @@ def _before(state: State, label: Label, context: Context) -> State | None:
 def _acquire(state: State, label: Label, context: Context) -> State | None:
     own = state.origin is not Origin.THREAD and context.has("own-effects")
     if own or context.inclusive(state.scope, state.cta, label.scope, label.cta):
-        return _hold(state)
+        return _hold(state, via=Via.ACQUIRED)
     return None
 
 
 def _after(state: State, label: Label, context: Context) -> State | None:
-    return _hold(state) if context.has("after_thread_sync") else None
+    return _hold(state, via=Via.ACQUIRED) if context.has("after_thread_sync") else None
 
 
 def _fence_proxy(state: State, label: Label, context: Context) -> State | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .graph import Graph, members
 from .instructions import Pool, Role, Scope
-from .program import InputError, Program, Region
+from .program import InputError, Program, Region, Space
 
 
 @dataclass
@@ -19,7 +19,9 @@ class Regions:
     """Every region that some access changes bytes of, whatever location was asked for."""
 
     def wanted(self, region: Region) -> bool:
-        return region in self.overlapping
+        """Accesses that the graph keeps: those that can conflict, and all of tensor memory, since
+        another access may ride on them (`pipelined-ld-st`)."""
+        return region in self.overlapping or region.space is Space.TMEM
 
 
 def location_regions(program: Program, location: str) -> list[Region]:
@@ -154,7 +156,7 @@ class Conflicts:
             if role.changes:
                 bits |= self.changing[region] | self.atomic[region] | self.reading[region]
             elif role is Role.ATOMIC:
-                bits |= self.changing[region] | self.reading[region]
+                bits |= self.changing[region] | self.reading[region] | self.atomic[region]
             elif role is Role.OBJECT:
                 bits |= self.changing[region]
             else:

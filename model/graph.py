@@ -81,6 +81,8 @@ class Graph:
     table: RuleTable
     nodes: list[Node] = field(default_factory=list)
     accesses: list[AccessEvent] = field(default_factory=list)
+    other_lanes: dict[int, int] = field(default_factory=dict)
+    """Access -> earlier accesses of the same agent that another of its lanes may have made."""
     finals: dict[int, list[Injection]] = field(default_factory=lambda: defaultdict(list))
     """Order that ends at this access and goes no further: same-thread order, iss, pipes."""
     tmem: int = 0

@@ -18,7 +18,7 @@ from .check import Checker, Question
 from .deadlock import explain_deadlock
 from .explain import Explainer, place_of
 from .graph import AccessEvent, members
-from .judge import Judgement, hazard
+from .judge import Group, GroupKey, Judgement, hazard
 from .program import Barrier, BudgetExceeded, Program
 from .readings import LANES_TOGETHER
 from .run import Run, Runner, Where
@@ -29,6 +29,7 @@ MAX_OPERATIONS = 200
 MAX_MATCHINGS = 64
 MAX_CORES = 6
 SECONDS = 5.0
+SEARCH_SHARE = 0.7
 
 
 @dataclass
@@ -125,12 +126,7 @@ def matchings(
     `deadline` is a value of `time.monotonic()`. `together`: the lanes of a warp advance in step.
     Errors: BudgetExceeded when the program is too large or a limit stops the search.
     """
-    found = operations(program)
-    if len(found.every) > MAX_OPERATIONS:
-        raise BudgetExceeded(
-            f"{len(found.every)} synchronization operations; schedules are searched up to "
-            f"{MAX_OPERATIONS}"
-        )
+    found = operations(program, MAX_OPERATIONS)
     schedules = Schedules(program, found, together)
     number = 0
     while (schedule := schedules.next(deadline)) is not None:
@@ -184,26 +180,32 @@ class _Explorer:
         self.deadline = deadline
         self.found = Exploration()
         self.known: dict[tuple[object, ...], Finding] = {}
+        self.compared: set[GroupKey] = set()
 
     def explore(self, limit: int) -> Exploration:
-        together = self.question.reading.holds(LANES_TOGETHER)
+        """Part of the time is kept for judging what was found."""
+        found, question = self.found, self.question
+        together = question.reading.holds(LANES_TOGETHER)
+        searching = time.monotonic() + SEARCH_SHARE * (self.deadline - time.monotonic())
         try:
-            for run in matchings(self.question.program, self.deadline, limit, together):
-                self.found.runs.append(run)
-            self.found.complete = True
-            self._judge()
+            for run in matchings(question.program, searching, limit, together):
+                found.runs.append(run)
+            found.complete = True
         except BudgetExceeded as stop:
-            self.found.complete, self.found.reason = False, str(stop)
-        self.found.findings = list(self.known.values())
-        return self.found
+            found.reason = str(stop)
+        self._judge()
+        found.findings = list(self.known.values())
+        return found
 
     def _judge(self) -> None:
-        several = Outcomes(self.found.runs)
+        outcomes = Outcomes(self.found.runs)
         for run in self.found.runs:
             if self.question.late():
-                raise BudgetExceeded("the time limit was reached before all matchings were judged")
-            matching = _Matching(self.question, run)
-            self._add(matching.deviations(several))
+                self.found.complete = False
+                self.found.reason = "the time limit was reached before all matchings were judged"
+                return
+            matching = _Matching(self.question, run, self.compared)
+            self._add(matching.deviations(outcomes))
             self._add(matching.findings())
             self.found.disagreements += matching.disagreements
             for key, rules in matching.cores(MAX_CORES - len(self.found.cores)).items():
@@ -235,12 +237,13 @@ def _key(finding: Finding) -> tuple[object, ...]:
 class _Matching(Checker):
     """One matching, judged like the only one."""
 
-    def __init__(self, question: Question, run: Interleaving) -> None:
+    def __init__(self, question: Question, run: Interleaving, compared: set[GroupKey]) -> None:
         fresh = replace(question.program)  # what is remembered with a program is of its greedy run
         super().__init__(replace(question, program=fresh))
         self.run: Interleaving = run
         self.graph = self._graph(self.reading)
         self.judgement: Judgement = self._judge(self.graph)
+        self.compared = compared
         self.disagreements: list[str] = []
 
     def findings(self) -> list[Finding]:
@@ -256,18 +259,21 @@ class _Matching(Checker):
         for group in self.judgement.groups.values():
             if self._confirmed(self.judgement, group):
                 found.append(self._finding(explainer, group))
-                if group.key.severity == "error":
-                    self._cross_check(graph.accesses[group.first], graph.accesses[group.second])
+                self._compare(group)
         return found
 
-    def _cross_check(self, first: AccessEvent, second: AccessEvent) -> None:
-        """The graph numbers accesses in one possible order; a finding may name them either way."""
-        one, two = sorted((first, second), key=lambda event: event.number)
+    def _compare(self, group: Group) -> None:
+        """z3 must find the reversal of a pair that causality leaves unordered; one a kind."""
+        if group.key.severity != "error" or group.key in self.compared:
+            return
+        self.compared.add(group.key)
+        # Accesses are numbered in a possible order; the finding may name them the other way.
+        one, two = (self.graph.accesses[n] for n in sorted((group.first, group.second)))
         answer = pair(self.graph, one, two, self.question.rows, self.reading)
         if isinstance(answer, Core):
             texts = [self.graph.step(event.where).instruction.text for event in (one, two)]
             self.disagreements.append(
-                f"{texts[0]}, {texts[1]}: unordered for causality, ordered for z3 by "
+                f"{' and '.join(texts)}: unordered for causality, ordered for z3 by "
                 + ", ".join(answer.rules)
             )
 

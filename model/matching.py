@@ -55,10 +55,9 @@ class Matching:
         """For every node, which phases, waits and expect_tx come before it as execution."""
         waits = {self.graph.issue_of[where] for where in self.run.observed}
         for number, node in enumerate(self.graph.nodes):
-            instruction = self.graph.step(node.where).instruction
-            expects = isinstance(instruction, ins.MbarrierArrive) and not instruction.count
+            raises = node.kind == "issue" and self._raises(node.where)
             mine = 0
-            if node.kind == "phase" or number in waits or (node.kind == "issue" and expects):
+            if node.kind == "phase" or number in waits or raises:
                 mine = self.bit[number] = 1 << len(self.bit)
             for source, _ in node.preds:
                 mine |= self.reach[source]
@@ -73,15 +72,35 @@ class Matching:
                     reason = f"may land in phase {phase - 1} instead of phase {phase}"
                     self.found.append(Unstable("count", where, barrier.label, reason))
                     break
-        for where, node in nodes:
-            instruction = self.graph.step(where).instruction
-            if not isinstance(instruction, ins.MbarrierArrive):
-                continue
-            if instruction.expect and not instruction.count:
-                bit = self.bit.get(node, 0)
-                if not any(self.reach[other] & bit for _, other in nodes if other != node):
-                    reason = f"expect_tx is not before an arrival of phase {phase}"
-                    self.found.append(Unstable("count", where, barrier.label, reason))
+        for (where, signal), (_, node) in zip(arrivals, nodes, strict=True):
+            if signal < 0 and self._raises(where) and not self._held_open(arrivals, where, node):
+                reason = f"phase {phase} may complete before this raises what it waits for"
+                self.found.append(Unstable("count", where, barrier.label, reason))
+
+    def _raises(self, where: Where) -> bool:
+        """A bare expect_tx, or a cp.async.mbarrier.arrive that first adds to the pending count."""
+        instruction = self.graph.step(where).instruction
+        if isinstance(instruction, ins.CpAsyncMbarrierArrive):
+            return True
+        return (
+            isinstance(instruction, ins.MbarrierArrive)
+            and instruction.expect > 0
+            and not instruction.count
+        )
+
+    def _held_open(self, arrivals: list[tuple[Where, int]], where: Where, node: int) -> bool:
+        """Some real arrival of the phase, not the step's own, comes after it."""
+        for other, signal in arrivals:
+            instruction = self.graph.step(other).instruction
+            counts = (
+                instruction.signals[signal].count
+                if signal >= 0
+                else isinstance(instruction, ins.MbarrierArrive) and instruction.count
+            )
+            after = self.reach[self._node_of(other, signal)] & self.bit[node]
+            if counts and other != where and after:
+                return True
+        return False
 
     def _bytes(self, barrier: Barrier, phases: list[list[tuple[Where, int]]]) -> None:
         """A last phase whose arrivals are all there but whose bytes do not add up."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from . import instructions as ins
 from .instructions import Role
+from .program import Region
 from .readings import Reading
 
 Accumulator = tuple[object, ...]
@@ -34,8 +35,22 @@ class PipeTracker:
     c_reads: dict[Accumulator, int] = field(default_factory=lambda: defaultdict(int))
     d_writes: dict[Accumulator, int] = field(default_factory=lambda: defaultdict(int))
     cp_writes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    placed: dict[tuple[int, tuple[int, int]], int] = field(default_factory=lambda: defaultdict(int))
+    """Writes of cp without .4x256b, by cta_group and start: they pair by address (9.4)."""
 
-    def sources(self, instruction: ins.Instruction, operand: str) -> tuple[int, str]:
+    def elsewhere(self, mma: ins.Tcgen05Mma, region: Region) -> int:
+        """Earlier cp writes that pair with an A operand only if addresses need not be equal."""
+        if not self.reading.since("9.4") or "pipelined-cp-overlap" not in self.rules:
+            return 0
+        bits = 0
+        for (group, start), some in self.placed.items():
+            if group == mma.cta_group and start != _start(region):
+                bits |= some
+        return bits
+
+    def sources(
+        self, instruction: ins.Instruction, operand: str, region: Region
+    ) -> tuple[int, str]:
         """Earlier accesses that come before this operand in the pipe, and the rule's name."""
         if isinstance(instruction, (ins.Tcgen05Ld, ins.Tcgen05St)):
             if "pipelined-ld-st" not in self.rules:
@@ -45,33 +60,45 @@ class PipeTracker:
         if "pipelined" not in self.rules:
             return 0, ""
         if isinstance(instruction, ins.Tcgen05Mma):
-            return self._mma(instruction, operand), "pipelined"
+            return self._mma(instruction, operand, region), "pipelined"
         if isinstance(instruction, ins.Tcgen05Cp) and operand == "destination":
             reads = self.tmem_a[instruction.cta_group] if self.reading.since("9.4") else 0
             return reads, "pipelined"
         return 0, ""
 
-    def _mma(self, mma: ins.Tcgen05Mma, operand: str) -> int:
+    def _mma(self, mma: ins.Tcgen05Mma, operand: str, region: Region) -> int:
         key = accumulator(mma, self.reading)
         group = mma.cta_group
         if not self.reading.since("9.4"):  # instruction-level pairs
-            return self.c_reads[key] | self.d_writes[key] | self.cp_writes[group]
+            return self.c_reads[key] | self.d_writes[key] | self._cps(group)
         if operand == "A":
-            return self.cp_writes[group]
+            return self.cp_writes[group] | self.placed[group, _start(region)]
         if operand == "C":
             return self.d_writes[key]
         if operand == "D":
             return self.tmem_a[group] | self.c_reads[key] | self.d_writes[key]
         return 0
 
-    def add(self, instruction: ins.Instruction, operand: str, role: Role, bit: int) -> None:
+    def _cps(self, group: int) -> int:
+        bits = self.cp_writes[group]
+        for (other, _), some in self.placed.items():
+            if other == group:
+                bits |= some
+        return bits
+
+    def add(
+        self, instruction: ins.Instruction, operand: str, role: Role, region: Region, bit: int
+    ) -> None:
         """Record an access for the operations after it."""
         if isinstance(instruction, ins.Tcgen05Ld):
             self.loads |= bit
         elif isinstance(instruction, ins.Tcgen05St):
             self.stores |= bit
         elif isinstance(instruction, ins.Tcgen05Cp) and role is Role.WRITE:
-            self.cp_writes[instruction.cta_group] |= bit
+            if instruction.wide:
+                self.cp_writes[instruction.cta_group] |= bit
+            else:
+                self.placed[instruction.cta_group, _start(region)] |= bit
         elif isinstance(instruction, ins.Tcgen05Mma):
             key = accumulator(instruction, self.reading)
             if operand == "A":
@@ -80,3 +107,7 @@ class PipeTracker:
                 self.c_reads[key] |= bit
             elif operand == "D":
                 self.d_writes[key] |= bit
+
+
+def _start(region: Region) -> tuple[int, int]:
+    return (region.rows[0], region.columns[0])

@@ -43,7 +43,8 @@ ASSUMPTIONS: dict[str, str] = {
 class Reading:
     """`noted` assumptions hold, but every pair that needs one is reported as a note.
 
-    `strict_values`: dead loads are errors; `equal_writes_race`: so are equal-value writes.
+    `dead_load_severity`, `equal_write_severity` and `doubts` (pairs that only a doubtful rule of
+    `composition.DOUBTFUL` orders) say what is an "error" and what a "note".
     """
 
     name: str
@@ -52,7 +53,7 @@ class Reading:
     noted: frozenset[str] = frozenset()
     dead_load_severity: str = "note"
     equal_write_severity: str = "error"
-    metal_flag_severity: str = "note"
+    doubts: str = "note"
 
     def holds(self, assumption: str) -> bool:
         return assumption in self.assumptions
@@ -84,7 +85,7 @@ _PTX = frozenset(
 )
 
 READINGS: dict[str, Reading] = {
-    "strict": Reading("strict", dead_load_severity="error", metal_flag_severity="error"),
+    "strict": Reading("strict", dead_load_severity="error", doubts="error"),
     "ptx": Reading("ptx", assumptions=_PTX, noted=frozenset((ASYNC_READ_DONE, WAR_NO_FENCE))),
     "hardware": Reading(
         "hardware",

@@ -148,8 +148,8 @@ _TABLE: tuple[Rule, ...] = (
     Rule(
         "tcgen05-in-order", "PTX §9.7.18.6.1", Kind.BOUND,
         "tcgen05.wait, alloc and dealloc are ordered with the thread's later tcgen05 operations",
-        "completion of operations that no wait names",
-        at=(ins.Tcgen05Wait,), takes=TCGEN05,
+        "completion of operations that no wait names; what the thread acquired from others",
+        at=(ins.Tcgen05Wait, ins.Tcgen05Alloc, ins.Tcgen05Dealloc), takes=TCGEN05,
     ),
     Rule(
         "proxy-fence-in-order", "PTX §9.7.15.4", Kind.BOUND,
@@ -291,6 +291,16 @@ _TABLE: tuple[Rule, ...] = (
         "pipelined-ld-st", "PTX §9.7.18.6.2 (9.4)", Kind.PAIR,
         "st → ld, st → st and ld → st of one warp happen in order",
         "older ISA versions; other warps", since="9.4",
+    ),
+    Rule(
+        "pipelined-cp-overlap", "PTX §9.7.18.6.2 (9.4, pair 7)", Kind.PAIR,
+        "cp → mma operand that overlaps but starts elsewhere happen in order (reported as a note)",
+        "a strict reading: the text says same address", basis=Basis.INFERRED, since="9.4",
+    ),
+    Rule(
+        "pipelined-in-warp", "PTX §9.7.18.6.4 (9.4)", Kind.PAIR,
+        "a listed pair in two threads of one warp, joined by the fences, is in order",
+        "different warps", since="9.4",
     ),
     Rule(
         "pipelined-across", "PTX §9.7.17.6.2 (to 9.3)", Kind.PAIR,

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from .graph import AccessEvent, Guard
 from .instructions import Pool
 from .pipes import PipeTracker
+from .program import Region
 from .rules import Rule
 
 Bound = tuple[int, Guard, Rule]
 """Later accesses begin after this node, when the guard holds, by this rule."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A register's definition: loads it certainly, and perhaps, depends on; its value."""
+
+    guard: Guard
+    loads: int
+    perhaps: int
+    value: int
 
 
 class Strand:
@@ -21,6 +33,13 @@ class Strand:
         self.merged = merged
         self.pipes = pipes
         self.position = -1
+        self.step_position = -1  # of the present step: lower than `position` for a lagging lane
+        self.lagging = False
+        self.last: dict[int, list[int]] = {}  # the last node of each agent
+        self.events: list[AccessEvent] = []
+        self.own: dict[tuple[int, Pool], int] = defaultdict(int)
+        self.exclusive: dict[Region, int] = defaultdict(int)
+        self.lanes_touched = 0
         self.heads: list[tuple[int, int]] = []  # (node, agent) of the previous position
         self.group: list[tuple[int, int]] = []
         self.pending: dict[Pool, int] = defaultdict(int)
@@ -35,7 +54,7 @@ class Strand:
         self.last_mma: dict[int, list[int]] = {}
         self.groups: dict[tuple[int, Pool], list[int]] = defaultdict(list)  # groups are a thread's
         self.open_group: dict[tuple[int, Pool], int] = defaultdict(int)
-        self.registers: dict[tuple[int, str], tuple[int, int]] = {}  # loads, value
+        self.registers: dict[tuple[int, str], list[Definition]] = {}
 
     def bind(self, pool: Pool, node: int, guard: Guard, rule: Rule) -> None:
         """Add a bound; an unconditional one replaces the earlier ones of its rule."""

@@ -2,7 +2,7 @@
 
 Two questions. Which matchings of arrivals, phases and waits exist? `Schedules` has a time for each
 synchronization operation and enumerates them. And, in one matching, can the second of two accesses
-be performed before the first? `reverse` has a time for each event and for both accesses, and one
+be performed before the first? `pair` has a time for each event and for both accesses, and one
 named assertion a rule, so that an unsatisfiable core says which rules carry the order.
 
 z3 is imported when a question is asked, not when the program starts.
@@ -11,9 +11,9 @@ z3 is imported when a question is asked, not when the program starts.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -21,7 +21,7 @@ from . import instructions as ins
 from .causality import Causality
 from .composition import ROWS, Edge, Label, Row, State
 from .graph import AccessEvent, Graph, Injection
-from .program import Agent, Barrier, BudgetExceeded, Program
+from .program import Barrier, BudgetExceeded, Program
 from .readings import Reading
 from .run import Where
 
@@ -82,101 +82,95 @@ class Operations:
         return [operation for operation in self.every if operation.kind is kind]
 
 
-def operations(program: Program) -> Operations:
+def operations(program: Program, most: int) -> Operations:
     """The synchronization operations of a program.
 
-    Errors: BudgetExceeded for what the constraints do not cover: a synchronizing step under a
-    data-dependent branch, an mbarrier that is initialised again.
+    Errors: BudgetExceeded when there are more than `most`, and for what the constraints do not
+    cover: a synchronizing step under a data-dependent branch, a barrier that is initialised again.
     """
     found = Operations()
     for index, agent in enumerate(program.agents):
-        chain: list[Operation] = []
+        found.chains.append([])
         for number, step in enumerate(agent.steps):
-            own = list(_own(program, Where(index, number), agent, step.instruction))
-            if step.guard and (own or step.instruction.signals):
+            _add(found, program, Where(index, number))
+            if len(found.every) > most:
+                raise BudgetExceeded(
+                    f"more than {most} synchronization operations: too many to search schedules"
+                )
+            synchronizes = found.every and found.every[-1].where == Where(index, number)
+            if step.guard and synchronizes:
                 raise BudgetExceeded(
                     f"{agent.name}: {step.instruction.text} synchronizes under a data-dependent "
                     "branch; schedules are searched for straight-line agents only"
                 )
-            _add(found, chain, own, Where(index, number), step.instruction)
-        found.chains.append(chain)
-    _refuse_lives(program, found)
+    _refuse_second_lives(program, found)
     return found
 
 
-def _add(
-    found: Operations,
-    chain: list[Operation],
-    own: list[dict[str, Any]],
-    where: Where,
-    instruction: ins.Instruction,
-) -> None:
-    def make(**fields: Any) -> Operation:
-        operation = Operation(len(found.every), where, **fields)
-        found.every.append(operation)
-        return operation
-
+def _add(found: Operations, program: Program, where: Where) -> None:
+    """The operations of one step: its own in the agent's chain, its completions in flight."""
+    instruction = program.agents[where.agent].steps[where.step].instruction
+    chain = found.chains[where.agent]
+    own = list(_own(program, where, instruction))
     if instruction.signals and not own:
-        own = [{"kind": Kind.ISSUE}]
-    chain += [make(**fields) for fields in own]
+        own = [Operation(0, where, Kind.ISSUE)]
+    for operation in own:
+        chain.append(_numbered(found, operation))
     for number, signal in enumerate(instruction.signals):
-        completion = make(
-            kind=Kind.ARRIVE, cell=signal.barrier, signal=number, count=signal.count,
-            tx=-signal.bytes,
-        )  # fmt: skip
-        found.flights.append((chain[-1], completion))
+        completion = Operation(
+            0, where, Kind.ARRIVE, signal.barrier, number, signal.count, -signal.bytes
+        )
+        found.flights.append((chain[-1], _numbered(found, completion)))
 
 
-def _own(
-    program: Program, where: Where, agent: Agent, instruction: ins.Instruction
-) -> Iterator[dict[str, Any]]:
-    """The fields of the operations that a step itself performs, in program order."""
+def _numbered(found: Operations, operation: Operation) -> Operation:
+    found.every.append(replace(operation, number=len(found.every)))
+    return found.every[-1]
+
+
+def _own(program: Program, where: Where, instruction: ins.Instruction) -> Iterator[Operation]:
+    """What a step itself does, in order; not yet numbered."""
+    agent = program.agents[where.agent]
     match instruction:
-        case ins.MbarrierInit():
-            yield {"kind": Kind.INIT, "cell": instruction.barrier, "need": instruction.count}
-        case ins.MbarrierInval():
-            yield {"kind": Kind.INVAL, "cell": instruction.barrier}
-        case ins.MbarrierArrive():
-            yield {
-                "kind": Kind.ARRIVE,
-                "cell": instruction.barrier,
-                "count": instruction.count * agent.lanes,
-                "tx": instruction.expect - instruction.complete,
-            }
-        case ins.MbarrierTryWait():
-            parity = instruction.parity % 2
-            yield {"kind": Kind.WAIT, "cell": instruction.barrier, "parity": parity}
-        case ins.CpAsyncMbarrierArrive() if not instruction.noinc:
-            yield {"kind": Kind.ARRIVE, "cell": instruction.barrier, "count": -instruction.lanes}
-        case ins.Bar():
-            cell = ("bar", agent.cta, instruction.id)
-            fields = {"cell": cell, "count": agent.lanes, "need": instruction.threads}
-            yield {"kind": Kind.ARRIVE, **fields}
+        case ins.MbarrierInit(barrier=cell, count=need):
+            yield Operation(0, where, Kind.INIT, cell, need=need)
+        case ins.MbarrierInval(barrier=cell):
+            yield Operation(0, where, Kind.INVAL, cell)
+        case ins.MbarrierArrive(barrier=cell, expect=expected, complete=done):
+            count = instruction.count * agent.lanes
+            yield Operation(0, where, Kind.ARRIVE, cell, count=count, tx=expected - done)
+        case ins.MbarrierTryWait(barrier=cell, parity=parity):
+            yield Operation(0, where, Kind.WAIT, cell, parity=parity % 2)
+        case ins.CpAsyncMbarrierArrive(barrier=cell, noinc=False, lanes=lanes):
+            yield Operation(0, where, Kind.ARRIVE, cell, count=-lanes)
+        case ins.Bar(id=number, threads=threads):
+            key = ("bar", agent.cta, number)
+            yield Operation(0, where, Kind.ARRIVE, key, count=agent.lanes, need=threads)
             if instruction.waits:
-                yield {"kind": Kind.PASS, **fields}
-        case ins.BarWarpSync():
-            cell = ("warp", agent.cta, agent.warp)
-            lanes = sum(a.lanes for a in program.agents if (a.cta, a.warp) == cell[1:])
-            need = min(instruction.lanes, lanes)
-            yield {"kind": Kind.ARRIVE, "cell": cell, "count": agent.lanes, "need": need}
-            yield {"kind": Kind.PASS, "cell": cell}
+                yield Operation(0, where, Kind.PASS, key)
+        case ins.BarWarpSync(lanes=lanes):
+            key = ("warp", agent.cta, agent.warp)
+            mates = [a.lanes for a in program.agents if (a.cta, a.warp) == (agent.cta, agent.warp)]
+            need = min(lanes, sum(mates))
+            yield Operation(0, where, Kind.ARRIVE, key, count=agent.lanes, need=need)
+            yield Operation(0, where, Kind.PASS, key)
         case ins.ClusterArrive():
-            yield {"kind": Kind.CLUSTER_ARRIVE}
+            yield Operation(0, where, Kind.CLUSTER_ARRIVE)
         case ins.ClusterWait():
-            yield {"kind": Kind.CLUSTER_WAIT}
+            yield Operation(0, where, Kind.CLUSTER_WAIT)
 
 
-def _refuse_lives(program: Program, found: Operations) -> None:
+def _refuse_second_lives(program: Program, found: Operations) -> None:
     """One life a barrier: what a second mbarrier.init does is left to `run.py`."""
-    born = [barrier for barrier in program.barriers if barrier.count is not None]
-    for kind, known in ((Kind.INIT, born), (Kind.INVAL, [])):
-        cells = known + [operation.cell for operation in found.of(kind)]
-        for cell in cells:
-            if cells.count(cell) > 1 and isinstance(cell, Barrier):
-                raise BudgetExceeded(
-                    f"{cell.label} has several lives; schedules are searched for barriers that "
-                    "are initialised once"
-                )
+    born: list[Hashable] = [barrier for barrier in program.barriers if barrier.count is not None]
+    births = Counter(born + [operation.cell for operation in found.of(Kind.INIT)])
+    deaths = Counter(operation.cell for operation in found.of(Kind.INVAL))
+    for cell, times in (*births.items(), *deaths.items()):
+        if times > 1 and isinstance(cell, Barrier):
+            raise BudgetExceeded(
+                f"{cell.label} has several lives; schedules are searched for barriers that are "
+                "initialised once"
+            )
 
 
 @dataclass(frozen=True)

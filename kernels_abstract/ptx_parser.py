@@ -163,15 +163,16 @@ class _Function:
 
 
 def _integer(token: str) -> int:
+    """Hexadecimal, binary, octal (a leading 0) or decimal, perhaps with a U (PTX ISA §4.5.1)."""
     text = str(token).rstrip("U")
-    return int(text, 0) if not re.fullmatch(r"-?0\d+", text) else int(text, 8)
+    return int(text, 8) if re.fullmatch(r"-?0\d+", text) else int(text, 0)
 
 
-def _literal(token: str) -> int | float:
+def _literal(token: Token) -> int | float:
     text = str(token)
-    if text[:2] in ("0f", "0F", "0d", "0D"):
-        return int(text[2:], 16)
-    return float(text) if "." in text else _integer(text)
+    if token.type == "INTEGER":
+        return _integer(text)
+    return int(text[2:], 16) if text[1:2] in ("f", "F", "d", "D") else float(text)
 
 
 class _Raw(Transformer[Token, object]):
@@ -180,10 +181,11 @@ class _Raw(Transformer[Token, object]):
     def start(self, children: list[object]) -> list[object]:
         return [child for child in children if child is not None]
 
-    def directive(self, children: list[object]) -> object:
-        first = children[0] if children else None
-        is_version = isinstance(first, Token) and re.fullmatch(r"\d+\.\d+", first)
-        return ("version", str(first)) if is_version and len(children) == 1 else None
+    def version(self, children: list[Token]) -> tuple[str, str]:
+        return ("version", str(children[0]))
+
+    def directive(self, children: list[object]) -> None:
+        return None
 
     def declaration(self, children: list[object]) -> object:
         return children[-1]

@@ -96,7 +96,8 @@ def test_operand_forms() -> None:
 
 
 def test_dwarf_and_pragmas_are_skipped_and_loc_is_kept() -> None:
-    text = kernel('.pragma "nounroll";\n.loc 1 42 7\nmov.u32 %r1, 1;')
+    loc = ".loc 1 42 7, function_name $L_info, inlined_at 1 3 4"
+    text = kernel(f'.pragma "nounroll";\n{loc}\nmov.u32 %r1, 1;')
     text = text.replace(".address_size 64", '.address_size 64\n.file 1 "a.cu"')
     text += "\t.section .debug_abbrev\n{ .b8 1 }\n"
     assert parse_ptx(text).entries["k"].instructions[0].loc == (1, 42, 7)
@@ -572,6 +573,8 @@ def test_the_kernel_of_the_readme_question() -> None:
         ("st.global.u32 [%d9], 1;", "no buffer is at address 0x0"),
         ("st.shared.u32 [%r9], 1;", "no shared variable is at offset 0"),
         ("mov.u32 %r1, %clock;", "special register %clock is outside the model"),
+        ("st.global.u32 [%d3+0f3F800000], 1;", "unexpected 'f3F800000'"),
+        ("mov.u32 %r1, 08;", "unexpected '8'"),
         ("/* open", "comment is never closed"),
         ("{" * 150 + "}" * 150, "nested deeper than 100"),
     ],

@@ -228,7 +228,7 @@ def lower_bar(waits: bool, form: Form) -> Build:
 
 def lower_warp_sync(form: Form) -> Build:
     form.operands(0)
-    return lambda strand, values: model.BarWarpSync(strand.warp_threads)
+    return lambda strand, values: model.BarWarpSync()
 
 
 def lower_cluster_arrive(form: Form) -> Build:

@@ -105,7 +105,7 @@ def bar_warp_sync(machine: Machine, ins: PtxInstruction) -> None:
         members = int(mask.bits[lane])
         if machine.sync.warp_masks.setdefault(lane // WARP, members) != members:
             raise machine.stop(ins, "a warp that synchronises different lanes is not followed")
-        machine.record.emit(lane, BarWarpSync(lanes=(members & int(living[lane])).bit_count()))
+        machine.record.emit(lane, BarWarpSync(members & int(living[lane])))
 
 
 @control("shfl.sync")

@@ -141,9 +141,15 @@ class GraphBuilder:
             if position > strand.position:
                 self._advance(strand, where, position)
             preds = [(node, PO if a in (-1, where.agent) else LOCKSTEP) for node, a in strand.heads]
+            if where.agent in strand.behind:  # it has caught up
+                preds += [(node, PO) for node in strand.last.get(where.agent, ())]
+                strand.behind.discard(where.agent)
         node = self._node("issue", where, preds)
         self.graph.issue_of[where] = node
-        strand.group.append((node, where.agent))
+        if strand.lagging:
+            strand.behind.add(where.agent)
+        else:
+            strand.group.append((node, where.agent))
         strand.last[where.agent] = [node]
         strand.step_position = position
         return node
@@ -179,12 +185,14 @@ class GraphBuilder:
         strand.fresh = kept
 
     def _earlier(self, strand: Strand, agent: int) -> int:
-        """Accesses of the strand that program order puts before the present step."""
+        """Accesses of the strand that program order puts before the present step: what other
+        lanes did in step, and what the lane did itself."""
         if not strand.lagging:
-            return -1
+            return ~(strand.lagged_all ^ strand.lagged[agent])
         bits = 0
         for event in strand.events:
-            if event.where.agent == agent or event.position < strand.step_position:
+            in_step = not strand.lagged_all >> event.number & 1
+            if event.where.agent == agent or (in_step and event.position < strand.step_position):
                 bits |= 1 << event.number
         return bits
 
@@ -326,7 +334,10 @@ class GraphBuilder:
         for fenced in list(strand.generic):
             bits = self._when(self._only(strand.generic[fenced] & earlier, rule), mask)
             named, unnamed = self._by_space(bits, instruction)
-            self._inject(node, named, State(fenced=fenced), scope, rule)
+            state = State(fenced=fenced)
+            if isinstance(instruction, ins.FenceMbarrierInit):
+                state = state._replace(mode=Mode.ARMED, scope=scope)
+            self._inject(node, named, state, scope, rule)
             if unnamed and "metal-flags" in self.rules:
                 doubt = State(fenced=fenced, note=METAL_NOTE)
                 reads = unnamed & self.graph.reads
@@ -516,6 +527,9 @@ class GraphBuilder:
         )  # fmt: skip
         graph.accesses.append(event)
         strand.events.append(event)
+        if strand.lagging:
+            strand.lagged[where.agent] |= 1 << number
+            strand.lagged_all |= 1 << number
         bit = 1 << number
         if access.proxy is Proxy.TMEM:
             graph.tmem |= bit
@@ -556,6 +570,8 @@ class GraphBuilder:
             self._other_lanes(strand, event)
         elif event.pool in (Pool.BULK, Pool.CP_ASYNC):
             rule = "iss" if self.copies_in_order else ""
+            if event.pool is Pool.CP_ASYNC:
+                self._other_lanes(strand, event)
         elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:
             rule = "proxy-fence-in-order"
         if rule:
@@ -726,7 +742,7 @@ class GraphBuilder:
 
     def _wait(self, node: int, where: Where, wait: ins.MbarrierTryWait) -> None:
         phase = self.run.observed[where] - 1
-        if phase < 0:
+        if phase < self.run.born[where]:
             return  # a fresh barrier: nothing was released
         agent = self.run.agent(where)
         label = Label(Edge.WAIT, "mbarrier", wait.sem, wait.scope, agent.cta)

@@ -65,6 +65,9 @@ class Usage:
 
     changed: bool = False
     owner: int | None = None
+    lanes: int = 1
+    alike: bool = True
+    """One thread, or lanes that each touch their own part of exactly these bytes."""
 
 
 def _uses(program: Program) -> dict[Region, Usage]:
@@ -75,7 +78,8 @@ def _uses(program: Program) -> dict[Region, Usage]:
             for access in step.instruction.accesses:
                 usage = uses.get(access.region)
                 if usage is None:
-                    usage = uses[access.region] = Usage(owner=owner)
+                    usage = uses[access.region] = Usage(owner=owner, lanes=agent.lanes)
+                usage.alike &= agent.lanes == 1 or access.region.exclusive
                 usage.changed |= access.role.changes or access.role is Role.ATOMIC
                 if usage.owner != owner:
                     usage.owner = -1
@@ -84,7 +88,8 @@ def _uses(program: Program) -> dict[Region, Usage]:
 
 def _may_race(one: Usage, other: Usage) -> bool:
     """One side changes the bytes, and they are not one thread's own generic accesses."""
-    private = one.owner == other.owner and one.owner != -1
+    same_lanes = one is other or one.lanes == other.lanes == 1
+    private = one.owner == other.owner != -1 and one.alike and other.alike and same_lanes
     return (one.changed or other.changed) and not private
 
 

@@ -403,8 +403,8 @@ class Bar(Instruction):
 class BarWarpSync(Instruction):
     """bar.warp.sync: orders memory among the lanes of the warp that execute it (§9.7.15.2)."""
 
+    mask: int = 0xFFFFFFFF
     mnemonic = "bar.warp.sync"
-    lanes: int = 32
 
 
 @dataclass(frozen=True)

@@ -135,20 +135,21 @@ class Matching:
         instruction = self.graph.step(where).instruction
         assert isinstance(instruction, ins.MbarrierTryWait)
         barrier = instruction.barrier
+        born = self.run.born[where]
         node = self.graph.issue_of[where]
-        if seen >= 2:
+        if seen - born >= 2:
             issued = 0
             for source, label in self.graph.nodes[node].preds:
                 if label.edge is Edge.PO:
                     issued |= self.reach[source]
             if not issued & self._phase_bit(barrier, seen - 2):
                 reason = f"may pass on phase {seen - 3} instead of phase {seen - 1}"
-                if seen == 2:
+                if seen - born == 2:
                     reason = f"may pass on the fresh barrier instead of phase {seen - 1}"
                 self.found.append(Unstable("lap", where, barrier.label, reason))
         later = self.graph.phase_node.get((barrier, seen))
         if later is not None and not self.reach[later] & self.bit[node]:
-            target = f"phase {seen - 1}" if seen else "the fresh barrier"
+            target = f"phase {seen - 1}" if seen > born else "the fresh barrier"
             reason = f"may miss {target}: phase {seen} can complete before it looks"
             self.found.append(Unstable("lap", where, barrier.label, reason))
 

@@ -145,6 +145,11 @@ class Agent:
     thread: int = 0
 
     @property
+    def mask(self) -> int:
+        """Its lanes of the warp, as bits."""
+        return ((1 << self.lanes) - 1) << (0 if self.lanes == 32 else self.thread % 32)
+
+    @property
     def label(self) -> str:
         return f"{self.name}@{self.cta}.{self.thread}"
 

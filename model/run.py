@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from . import instructions as ins
-from .program import Agent, Barrier, Program, Step
+from .program import Agent, Barrier, Program, Region, Step
 
 MAX_PENDING = 2**20 - 1
 
@@ -33,9 +33,12 @@ class BarrierState:
     completed: int = 0
     pending: int = 0
     tx: int = 0
+    born: int = 0
+    """Phases of earlier lives: phase numbers go on counting, parity starts again."""
 
-    def start(self, count: int) -> None:
-        self.count, self.pending, self.tx, self.completed = count, count, 0, 0
+    def start(self, count: int, phases: int = 0) -> None:
+        self.count, self.pending, self.tx = count, count, 0
+        self.born = self.completed = max(self.completed, phases)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Run:
     order: list[Where] = field(default_factory=list)
     phases: dict[Barrier, list[list[tuple[Where, int]]]] = field(default_factory=dict)
     observed: dict[Where, int] = field(default_factory=dict)
+    born: dict[Where, int] = field(default_factory=dict)
+    """For each wait, the number of phases that the barrier's earlier lives had."""
     completed: dict[Barrier, int] = field(default_factory=dict)
     generations: dict[tuple[object, ...], list[list[Where]]] = field(default_factory=dict)
     generation_of: dict[Where, tuple[tuple[object, ...], int]] = field(default_factory=dict)
@@ -85,14 +90,12 @@ class Runner:
             self.barriers[barrier] = state = BarrierState(None)
             if barrier.count is not None:
                 state.start(barrier.count)
+        self.objects = [(b, b.region) for b in program.barriers if b.region is not None]
         self.next = [0] * len(program.agents)
         self.inside: set[int] = set()  # agents that have arrived at an execution barrier
         self.bars: dict[tuple[object, ...], int] = defaultdict(int)
         self.released: set[Where] = set()
         self.cluster_size = sum(agent.lanes for agent in program.agents)
-        self.warp_lanes: dict[tuple[int, int], int] = defaultdict(int)
-        for agent in program.agents:
-            self.warp_lanes[agent.cta, agent.warp] += agent.lanes
 
     def execute(self) -> Run:
         teams = self._teams()
@@ -154,9 +157,10 @@ class Runner:
             state = self.barriers[instruction.barrier]
             if state.count is None:
                 return False
-            if state.completed % 2 == instruction.parity % 2:
+            if (state.completed - state.born) % 2 == instruction.parity % 2:
                 return False
             self.run.observed[where] = state.completed
+            self.run.born[where] = state.born
             return True
         if isinstance(instruction, (ins.Bar, ins.BarWarpSync)):
             return self._rendezvous(where, agent, instruction)
@@ -183,8 +187,8 @@ class Runner:
         if isinstance(bar, ins.Bar):
             key, needed, waits = ("bar", agent.cta, bar.id), bar.threads, bar.waits
         else:
-            key, waits = ("warp", agent.cta, agent.warp), True
-            needed = min(bar.lanes, self.warp_lanes[agent.cta, agent.warp])
+            key, waits = ("warp", agent.cta, agent.warp, bar.mask), True
+            needed = self._lanes_in(agent, bar.mask)
         if where not in self.run.generation_of:
             generations = self.run.generations.setdefault(key, [[]])
             generations[-1].append(where)
@@ -197,6 +201,11 @@ class Runner:
                 generations.append([])
         return not waits or where in self.released
 
+    def _lanes_in(self, agent: Agent, mask: int) -> int:
+        """How many of the program's threads in this warp the mask names."""
+        mates = (a for a in self.program.agents if (a.cta, a.warp) == (agent.cta, agent.warp))
+        return sum(mate.lanes for mate in mates if mate.mask & mask)
+
     # --- what it does ------------------------------------------------------------------------
 
     def _effect(self, where: Where, agent: Agent, instruction: ins.Instruction) -> None:
@@ -206,9 +215,15 @@ class Runner:
                 self._misuse(
                     "lifetime", where, instruction.barrier.label, "init of a live mbarrier"
                 )
-            state.start(instruction.count)
+            state.start(instruction.count, len(self.run.phases.get(instruction.barrier, ())))
         elif isinstance(instruction, ins.MbarrierInval):
             self.barriers[instruction.barrier].count = None
+        elif isinstance(instruction, ins.MbarrierTryWait):
+            if instruction.barrier.cta != agent.cta:
+                label = instruction.barrier.label
+                self._misuse("lifetime", where, label, "wait on the mbarrier of another CTA")
+        elif self.objects and isinstance(instruction, (ins.Load, ins.Store, ins.Atomic)):
+            self._spare_objects(where, instruction.region)
         elif isinstance(instruction, ins.MbarrierArrive):
             self._arrive(
                 where, -1, instruction.barrier, instruction.count * agent.lanes,
@@ -220,6 +235,12 @@ class Runner:
             self._arrive(where, -1, instruction.barrier, -instruction.lanes, 0, 0)
         for number, signal in enumerate(instruction.signals):
             self._arrive(where, number, signal.barrier, signal.count, 0, signal.bytes)
+
+    def _spare_objects(self, where: Where, region: Region) -> None:
+        """Ordinary accesses to a live mbarrier object are undefined (§9.7.15.16.3)."""
+        for barrier, bytes_ in self.objects:
+            if self.barriers[barrier].count is not None and bytes_.overlaps(region):
+                self._misuse("lifetime", where, barrier.label, "access to a live mbarrier object")
 
     def _cluster_arrive(self, where: Where) -> None:
         generation = self.bars["cluster-arrives", where.agent]

@@ -148,12 +148,12 @@ def _own(program: Program, where: Where, instruction: ins.Instruction) -> Iterat
             yield Operation(0, where, Kind.ARRIVE, key, count=agent.lanes, need=threads)
             if instruction.waits:
                 yield Operation(0, where, Kind.PASS, key)
-        case ins.BarWarpSync(lanes=lanes):
-            key = ("warp", agent.cta, agent.warp)
-            mates = [a.lanes for a in program.agents if (a.cta, a.warp) == (agent.cta, agent.warp)]
-            need = min(lanes, sum(mates))
-            yield Operation(0, where, Kind.ARRIVE, key, count=agent.lanes, need=need)
-            yield Operation(0, where, Kind.PASS, key)
+        case ins.BarWarpSync(mask=mask):
+            warp: Hashable = ("warp", agent.cta, agent.warp, mask)
+            mates = [a for a in program.agents if (a.cta, a.warp) == (agent.cta, agent.warp)]
+            need = sum(mate.lanes for mate in mates if mate.mask & mask)
+            yield Operation(0, where, Kind.ARRIVE, warp, count=agent.lanes, need=need)
+            yield Operation(0, where, Kind.PASS, warp)
         case ins.ClusterArrive():
             yield Operation(0, where, Kind.CLUSTER_ARRIVE)
         case ins.ClusterWait():

@@ -35,6 +35,9 @@ class Strand:
         self.position = -1
         self.step_position = -1  # of the present step: lower than `position` for a lagging lane
         self.lagging = False
+        self.behind: set[int] = set()  # agents whose last step lagged
+        self.lagged: dict[int, int] = defaultdict(int)  # accesses made while behind, by agent
+        self.lagged_all = 0
         self.last: dict[int, list[int]] = {}  # the last node of each agent
         self.events: list[AccessEvent] = []
         self.own: dict[tuple[int, Pool], int] = defaultdict(int)

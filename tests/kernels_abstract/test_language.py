@@ -163,7 +163,7 @@ INSTRUCTIONS: list[tuple[str, type[model.Instruction], dict[str, object]]] = [
      {"spaces": frozenset((Space.SHARED,)), "name": "threadgroup_barrier(mem_threadgroup)"}),
     ("threadgroup_barrier(mem_device, mem_threadgroup)", model.Bar,
      {"spaces": frozenset((Space.SHARED, Space.GLOBAL))}),
-    ("bar.warp.sync", model.BarWarpSync, {"lanes": 32}),
+    ("bar.warp.sync", model.BarWarpSync, {"mask": 0xFFFFFFFF}),
     ("barrier.cluster.arrive.relaxed", model.ClusterArrive, {"sem": Sem.RELAXED}),
     ("barrier.cluster.wait", model.ClusterWait, {"sem": Sem.ACQUIRE}),
     ("cp.async.cg H[0] <- G[0]", model.CpAsync, {}),

@@ -388,7 +388,7 @@ def test_exited_threads_do_not_count_at_a_barrier() -> None:
         ("fence.proxy.async.shared::cta;", ins.FenceProxyAsync(Space.SHARED)),
         ("fence.proxy.async;", ins.FenceProxyAsync()),
         ("fence.mbarrier_init.release.cluster;", ins.FenceMbarrierInit()),
-        ("bar.warp.sync -1;", ins.BarWarpSync(32)),
+        ("bar.warp.sync -1;", ins.BarWarpSync(0xFFFFFFFF)),
         ("barrier.cluster.arrive.relaxed.aligned;", ins.ClusterArrive(ins.Sem.RELAXED)),
     ],
 )
@@ -532,7 +532,7 @@ def test_a_cluster_barrier_in_turns() -> None:
 
 def test_half_a_warp_synchronises() -> None:
     text = "setp.ge.u32 %p1, %r1, 16; @%p1 exit; bar.warp.sync 0xffff;"
-    assert of(run(text).agents[0], ins.BarWarpSync) == [ins.BarWarpSync(16)]
+    assert of(run(text).agents[0], ins.BarWarpSync) == [ins.BarWarpSync(0xFFFF)]
 
 
 def test_the_kernel_of_the_readme_question() -> None:

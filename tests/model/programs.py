@@ -122,8 +122,8 @@ def bar_arrive(threads: int, number: int = 0) -> Instruction:
     return ins.Bar(number, threads, waits=False)
 
 
-def syncwarp(lanes: int = 32) -> Instruction:
-    return ins.BarWarpSync(lanes)
+def syncwarp(mask: int = 0xFFFFFFFF) -> Instruction:
+    return ins.BarWarpSync(mask)
 
 
 def cluster_arrive(sem: Sem = RELEASE) -> Instruction:

@@ -18,6 +18,7 @@ from lastread.model.composition import (
     Mode,
     Origin,
     State,
+    Via,
     Which,
 )
 from lastread.model.program import Program
@@ -190,7 +191,7 @@ def held(state: State, label: Label, context: Context) -> State:
 
 
 def wide_held(state: State, label: Label, context: Context) -> State:
-    return held(state, label, context)._replace(visible=ins.Scope.SYS)
+    return held(state, label, context)._replace(visible=ins.Scope.SYS, via=Via.ACQUIRED)
 
 
 def armed(state: State, label: Label, context: Context) -> State:

@@ -1,6 +1,6 @@
 """Phase accounting: which arrival lands in which phase, in every schedule (PTX ISA §9.7.15.16).
 
-`DISAGREEMENTS` holds programs whose matching depends on the schedule unnoticed when written.
+`REVIEWED` holds programs whose matching depends on the schedule unnoticed when written.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def test_a_cycle_of_three() -> None:
 
 # --- programs on which the model and the text differed when written -------------------------------
 
-DISAGREEMENTS = [
+REVIEWED = [
     # The bytes' own complete_tx counts as an arrival that expect_tx precedes, but it does not
     # keep the phase open: when T2 arrives first, the phase completes with X still to be copied.
     Case("bare expect_tx before its copy only (§9.7.15.16.6)", threads(
@@ -258,10 +258,10 @@ DISAGREEMENTS = [
     Case("inval and init again (§9.7.15.16.10)", threads(
         T0=[init(NONE), arrive(NONE), wait(NONE), inval(NONE),
             init(NONE), arrive(NONE), wait(NONE)]), "ordered"),
-    # bar.warp.sync has no mask: the pairs (a, b) and (c, d) are matched by who comes first.
+    # The pairs (a, b) and (c, d) synchronise apart.
     Case("two masks of one warp (§9.7.15.2)", lanes(
-        a=[At(0, st(X)), At(1, syncwarp(2))], b=[At(0, ld(Y)), At(2, syncwarp(2))],
-        c=[At(1, syncwarp(2)), At(2, ld(X))], d=[At(2, syncwarp(2))]), "race", "race"),
+        a=[At(0, st(X)), At(1, syncwarp(3))], b=[At(0, ld(Y)), At(2, syncwarp(3))],
+        c=[At(1, syncwarp(12)), At(2, ld(X))], d=[At(2, syncwarp(12))]), "race", "race"),
     # st on the bytes of a live object (§9.7.15.16.3).
     Case("store into a live object", threads(
         T0=[init(OBJECT), st(OBJECT.region or X), arrive(OBJECT)]), "misuse", "lifetime"),
@@ -271,7 +271,7 @@ DISAGREEMENTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", DISAGREEMENTS, ids=str)
-def test_disagreement(case: Case) -> None:
+@pytest.mark.parametrize("case", REVIEWED, ids=str)
+def test_what_a_review_found(case: Case) -> None:
     assert check(case.program).verdict == case.verdict
     assert found(case)

@@ -1,7 +1,7 @@
 """Canonical patterns of PTX ISA §9.7.18.6.4 and other shapes whose verdict the text gives.
 
 Sections are those of PTX ISA 9.4. Verdicts come from the text, not from running the model.
-`DISAGREEMENTS` at the end holds patterns on which the model and the text differed when written.
+`REVIEWED` at the end holds patterns on which the model and the text differed when written.
 """
 
 from __future__ import annotations
@@ -480,7 +480,7 @@ STARTED = [wait(B3), mma(D), commit(B)]
 
 SHIFTED = Region(Space.TMEM, 0, (T.columns[0] + 8, T.columns[1] + 8), (0, 128), "t")
 
-DISAGREEMENTS = [
+REVIEWED = [
     # One warp, bar.warp.sync between the lanes: a pipelined pair in 9.4 too (§9.7.18.6.4.3).
     Pattern("P3 one warp", f"{F}.3",
             lanes(T0=[t_cp(T), BEFORE, syncwarp()], T1=[syncwarp(), AFTER, mma(D, T)]), ORDERED),
@@ -563,8 +563,8 @@ DISAGREEMENTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pattern", DISAGREEMENTS, ids=str)
-def test_disagreement(pattern: Pattern) -> None:
+@pytest.mark.parametrize("pattern", REVIEWED, ids=str)
+def test_what_a_review_found(pattern: Pattern) -> None:
     for name, verdict in pattern.expected.items():
         assert check(pattern.program, reading_named(name, pattern.isa)).verdict == verdict, name
 

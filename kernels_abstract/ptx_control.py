@@ -97,15 +97,12 @@ def converge(machine: Machine, members: Operand, ins: PtxInstruction) -> None:
 
 @control("bar.warp.sync")
 def bar_warp_sync(machine: Machine, ins: PtxInstruction) -> None:
-    """bar.warp.sync (§9.7.15.2). The model counts lanes, so a warp must name the same ones."""
+    """bar.warp.sync (§9.7.15.2): among the named lanes that have not exited."""
     mask = machine.read(ins.operands[0], "b32")
     converge(machine, ins.operands[0], ins)
-    living = machine.ballot(machine.alive)
+    members = mask.bits & machine.ballot(machine.alive)
     for lane in machine.active_lanes():
-        members = int(mask.bits[lane])
-        if machine.sync.warp_masks.setdefault(lane // WARP, members) != members:
-            raise machine.stop(ins, "a warp that synchronises different lanes is not followed")
-        machine.record.emit(lane, BarWarpSync(members & int(living[lane])))
+        machine.record.emit(lane, BarWarpSync(int(members[lane])))
 
 
 @control("shfl.sync")

@@ -59,9 +59,6 @@ class Synchronisation:
         self.machine = machine
         self.named: dict[tuple[int, int], NamedBarrier] = {}
         self.mbarriers: dict[tuple[str, int, int], Mbarrier] = {}
-        self.warp_masks: dict[int, int] = {}
-        """The lanes that each warp names in bar.warp.sync."""
-
         self.cluster_phase = 0
         self.cluster_arrivals = 0
         self.cluster_phase_of: dict[int, int] = {}

@@ -485,7 +485,10 @@ class GraphBuilder:
     def _begin(self, strand: Strand, issue: int, where: Where, step: Step, proxy: Proxy) -> int:
         """Accesses come after this node: at the issue, or at the last bound before it."""
         pool = step.instruction.pool
-        if pool not in TCGEN05_POOLS:
+        if isinstance(step.instruction, ins.MbarrierTryWait):  # it polls before it passes
+            before = self.graph.nodes[issue].preds
+            preds = [(node, AFTER_PO) for node, label in before if label.edge is Edge.PO]
+        elif pool not in TCGEN05_POOLS:
             copies = pool is not Pool.GENERIC
             label = AFTER_ISS if copies else AFTER_PO
             ordered = self.copies_in_order if copies else self.program_order

@@ -8,7 +8,7 @@ linear in the events. A path for one pair is found again, on demand, as evidence
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,6 +33,8 @@ from .pipes import accumulator
 from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE, Reading
 
 AT_THE_END = frozenset((ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE))
+CLOCK = 512
+"""Nodes between two looks at the clock."""
 Bits = dict[int, int]
 """By the number of a state, the accesses known in that state."""
 
@@ -71,9 +73,14 @@ class Causality:
     """Order between all accesses of a graph, by the rule and composition tables."""
 
     def __init__(
-        self, graph: Graph, rows: tuple[Row, ...] = ROWS, reading: Reading | None = None
+        self,
+        graph: Graph,
+        rows: tuple[Row, ...] = ROWS,
+        reading: Reading | None = None,
+        in_time: Callable[[], None] = lambda: None,
     ) -> None:
         self.graph = graph
+        self.in_time = in_time
         self.rows = rows
         self.context = Context.of(reading or graph.reading, graph.table)
         self.composition = Composition(self.context, rows)
@@ -104,7 +111,7 @@ class Causality:
         """
         changed = self.context.reading.assumptions ^ reading.assumptions
         if not changed <= AT_THE_END:
-            return Causality(self.graph, self.rows, reading)
+            return Causality(self.graph, self.rows, reading, self.in_time)
         self._pass()
         other = copy(self)
         other.context = Context.of(reading, self.graph.table)
@@ -128,6 +135,8 @@ class Causality:
         wanted = {event.begin for event in self.graph.accesses}
         live: list[Bits | None] = [None] * len(nodes)
         for number, node in enumerate(nodes):
+            if number % CLOCK == 0:
+                self.in_time()
             live[number] = bits = self._at(number, live)
             if number in wanted:
                 self.known[number] = bits
@@ -327,15 +336,21 @@ class Causality:
     def _search(self, first: AccessEvent, second: AccessEvent, bit: int) -> Path | None:
         successors = self.successors()
         came: dict[At, tuple[At | None, str]] = {}
+        far: dict[At, int] = {}  # steps other than program order: few hand-offs read best
         queue: deque[At] = deque()
         for number, injection in self._starts(bit, second.begin):
             start = self.composition.number(injection.state)
             for state in self._through_effects(number, start, bit):
                 if (number, state) not in came:
                     came[number, state] = (None, injection.rule)
+                    far[number, state] = 0
                     queue.append((number, state))
+        done: set[At] = set()
         while queue:
             number, state = queue.popleft()
+            if (number, state) in done:
+                continue
+            done.add((number, state))
             if number == second.begin and self._accepts(
                 self.composition.states[state], bit, second
             ):
@@ -346,10 +361,16 @@ class Causality:
                 for after, which in self.composition.follow(label, state):
                     if not bit & self.masks[which]:
                         continue
+                    cost = label.edge is not Edge.PO
                     for final in self._through_effects(target, after, bit):
-                        if (target, final) not in came:
-                            came[target, final] = ((number, state), label.rule)
-                            queue.append((target, final))
+                        here = (target, final)
+                        if far[number, state] + cost < far.get(here, len(self.graph.nodes)):
+                            far[here] = far[number, state] + cost
+                            came[here] = ((number, state), label.rule)
+                            if cost:
+                                queue.append(here)
+                            else:
+                                queue.appendleft(here)
         return None
 
     def _starts(self, bit: int, limit: int) -> list[tuple[int, Injection]]:

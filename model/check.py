@@ -21,8 +21,8 @@ from .explain import Explainer, is_read, place_of
 from .graph import AccessEvent, Graph
 from .instructions import Access, Proxy
 from .judge import Group, Judge, Judgement, hazard
-from .matching import unstable
-from .program import Choice, Program
+from .matching import Unstable, broken, unstable
+from .program import Choice, Program, TimeLimit
 from .readings import (
     ACQUIRE_TCGEN05,
     ASSUMPTIONS,
@@ -58,6 +58,11 @@ class Question:
 
     def late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
+
+    def in_time(self) -> None:
+        """Errors: TimeLimit past the deadline."""
+        if self.late():
+            raise TimeLimit("the time limit was reached before all pairs were judged")
 
 
 def check(
@@ -116,26 +121,23 @@ class Checker:
         self.run: Run
 
     def result(self, max_findings: int) -> Result:
-        question = self.question
-        question.progress("running the kernel once")
         self.run = run_once(self.program)
-        question.progress("building the event graph")
+        self.question.progress("building the event graph")
         graph = self._graph(self.reading)
-        findings = self._contract_findings(graph)
+        findings = self._run_findings(graph)
         proofs: tuple[Proof, ...] = ()
         used: tuple[str, ...] = ()
-        if question.late():
-            self._give_up("the time limit was reached before the pairs were judged")
-        else:
-            question.progress("judging conflicting pairs")
+        try:
+            settled = self._settle_matching(graph)
+            self.question.progress("judging conflicting pairs")
             judgement = self._judge(graph)
-            findings += self._pair_findings(judgement)
-            if question.late():
-                self._give_up("the time limit was reached before proofs were sought")
-            else:
-                question.progress("looking for proofs and for the assumptions they need")
-                used = self._used_assumptions(judgement)
-                proofs = self._proofs(judgement)
+            findings += self._pair_findings(judgement) if settled is None else settled
+            self.question.progress("looking for proofs and for the assumptions they need")
+            used = self._used_assumptions(judgement)
+            proofs = self._proofs(judgement)
+        except TimeLimit as stop:
+            self._give_up(str(stop))
+        findings = _merge(findings)
         findings.sort(key=_rank)
         verdict = verdict_of(tuple(findings))
         if self.unknown and verdict == "ordered":
@@ -178,12 +180,14 @@ class Checker:
         return graph
 
     def _order(self, reading: Reading, decide: Decide | None = None) -> Causality:
-        return Causality(self._graph(reading, decide), self.question.rows, reading)
+        graph = self._graph(reading, decide)
+        return Causality(graph, self.question.rows, reading, self.question.in_time)
 
     def _judge(self, graph: Graph) -> Judgement:
         causality = self._order(self.reading)
         conflicts = Conflicts(graph, self.regions)
-        return Judge(graph, causality, conflicts, self._other_version()).judge()
+        other = self._other_version()
+        return Judge(graph, causality, conflicts, other, self.question.in_time).judge()
 
     def _other_version(self) -> Causality | None:
         """The order by the ISA version that differs most from this one, where it can matter."""
@@ -193,33 +197,52 @@ class Checker:
 
     # --- findings that are not pairs ---------------------------------------------------------
 
-    def _contract_findings(self, graph: Graph) -> list[Finding]:
-        findings = []
-        for misuse in self.run.misuses:
-            findings.append(
-                Finding(
-                    misuse.kind, "error", misuse.label, 1, place_of(graph, misuse.where),
-                    reason=misuse.reason,
-                )
-            )  # fmt: skip
-        for item in unstable(graph):
-            findings.append(
-                Finding(
-                    item.kind, "error", item.label, 1, place_of(graph, item.where),
-                    reason=item.reason,
-                )
-            )  # fmt: skip
-        findings = _merge(findings)
-        if any(f.kind in ("lap", "count") for f in findings):
-            self.notes.append(
-                "barrier matching depends on the schedule: pairs were judged for one matching"
-            )
+    def _run_findings(self, graph: Graph) -> list[Finding]:
+        """What already goes wrong in the one run: broken contracts of barriers, deadlock."""
+        findings = [
+            Finding(m.kind, "error", m.label, 1, place_of(graph, m.where), reason=m.reason)
+            for m in self.run.misuses
+        ]
+        for item in broken(graph):
+            severity = "error" if item.kind == "count" else self.reading.protocol_severity
+            findings.append(replace(self._suspect(graph, item), severity=severity))
         if self.run.stuck:
-            findings.append(self._deadlock(graph))
+            findings.append(explain_deadlock(self.run, graph))
         return findings
 
-    def _deadlock(self, graph: Graph) -> Finding:
-        return explain_deadlock(self.run, graph)
+    def _settle_matching(self, graph: Graph) -> list[Finding] | None:
+        """None when one run stands for all schedules; else what goes wrong in any matching.
+
+        Where the condition of `matching.py` fails, the interleavings engine settles small
+        programs; of large ones only this matching is judged, and the answer is not complete.
+        """
+        loose = unstable(graph)
+        if not loose:
+            return None
+        from .interleavings import explore  # imports z3: only when it is needed
+
+        self.question.progress("searching for other ways in which arrivals and waits can match")
+        exploration = explore(replace(self.question, program=self.program))
+        if exploration.unique:
+            return None
+        if exploration.complete:
+            self.notes.append(
+                f"barrier matching depends on the schedule: all {len(exploration.runs)} matchings "
+                "were judged"
+            )
+            return exploration.findings
+        self._give_up(
+            "barrier matching may depend on the schedule, and only some matchings were judged: "
+            + exploration.reason
+        )
+        here = self._pair_findings(self._judge(graph))
+        return here + exploration.findings + [self._suspect(graph, item) for item in loose]
+
+    def _suspect(self, graph: Graph, item: Unstable) -> Finding:
+        """A wait or an arrival at fault, as the conditions of `matching.py` see it."""
+        return Finding(
+            item.kind, "error", item.label, 1, place_of(graph, item.where), reason=item.reason
+        )
 
     # --- pairs -------------------------------------------------------------------------------
 
@@ -284,8 +307,6 @@ class Checker:
             if assumption not in needed.assumptions:
                 continue
             fewer = replace(needed, assumptions=needed.assumptions - {assumption})
-            if self.question.late():
-                break
             if self._same_answer(judgement, fewer):
                 needed = fewer
         return tuple(sorted(needed.assumptions))
@@ -345,9 +366,12 @@ def _following(first: AccessEvent, second: AccessEvent, default: bool) -> Decide
 
 
 def _merge(findings: list[Finding]) -> list[Finding]:
-    """Contract findings of one instruction and barrier array read as one, with a count."""
+    """Findings without a second access, of one instruction and barrier array, read as one."""
     merged: dict[tuple[object, ...], Finding] = {}
-    for finding in findings:
+    for number, finding in enumerate(findings):
+        if finding.second is not None:
+            merged[number,] = finding
+            continue
         array = finding.location.partition("[")[0]
         key = (
             finding.kind,

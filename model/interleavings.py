@@ -127,7 +127,7 @@ def matchings(
     Errors: BudgetExceeded when the program is too large or a limit stops the search.
     """
     found = operations(program, MAX_OPERATIONS)
-    schedules = Schedules(program, found, together)
+    schedules = Schedules(program, found, together, deadline)
     number = 0
     while (schedule := schedules.next(deadline)) is not None:
         if number >= limit:

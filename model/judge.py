@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .causality import Before, Causality
+from .causality import CLOCK, Before, Causality
 from .conflicts import Conflicts
 from .graph import AccessEvent, Graph, Value, members
 from .instructions import Role
@@ -65,8 +66,14 @@ class Judge:
     """Judges one graph. `other` is the order of another ISA version, for the notes about it."""
 
     def __init__(
-        self, graph: Graph, causality: Causality, conflicts: Conflicts, other: Causality | None
+        self,
+        graph: Graph,
+        causality: Causality,
+        conflicts: Conflicts,
+        other: Causality | None,
+        in_time: Callable[[], None] = lambda: None,
     ) -> None:
+        self.in_time = in_time
         self.graph = graph
         self.causality = causality
         self.conflicts = conflicts
@@ -102,6 +109,8 @@ class Judge:
             if bits:
                 self.racing |= bits | 1 << number
         for number, bits in enumerate(unordered):
+            if number % CLOCK == 0:
+                self.in_time()
             if bits:
                 self._sort(number, bits)
         if self.other is not None:

@@ -39,13 +39,20 @@ class Matching:
         self.found: list[Unstable] = []
         self.bit: dict[int, int] = {}
         self.reach: list[int] = []
-
-    def check(self) -> list[Unstable]:
         self._reach()
+
+    def broken(self) -> list[Unstable]:
+        """Contracts that this matching itself breaks."""
+        for barrier, phases in self.run.phases.items():
+            self._bytes(barrier, phases)
+            self._unwaited(barrier, phases)
+        return self.found
+
+    def unstable(self) -> list[Unstable]:
+        """Arrivals and waits that another schedule may match differently."""
         for barrier, phases in self.run.phases.items():
             for number, arrivals in enumerate(phases):
                 self._arrivals(barrier, number, arrivals)
-            self._bytes(barrier, phases)
         for where, seen in self.run.observed.items():
             self._wait(where, seen)
         self._named_barriers()
@@ -122,6 +129,34 @@ class Matching:
             reason = f"{word} bytes arrive than are expected in phase {number} (tx-count {tx})"
             self.found.append(Unstable("count", last, barrier.label, reason))
 
+    def _unwaited(self, barrier: Barrier, phases: list[list[tuple[Where, int]]]) -> None:
+        """Some thread must see a phase complete before anyone arrives for the next (§.4)."""
+        waits: dict[int, int] = {}
+        for where, seen in self.run.observed.items():
+            instruction = self.graph.step(where).instruction
+            if isinstance(instruction, ins.MbarrierTryWait) and instruction.barrier == barrier:
+                waits[seen - 1] = waits.get(seen - 1, 0) | self.bit[self.graph.issue_of[where]]
+        for number in range(1, len(phases)):
+            for where, signal in phases[number]:
+                seen_before = self.reach[self._node_of(where, signal)] & waits.get(number - 1, 0)
+                if not seen_before and not self._reborn(where, barrier):
+                    reason = (
+                        f"phase {number} begins though nobody has waited for phase {number - 1}"
+                    )
+                    self.found.append(Unstable("lap", where, barrier.label, reason))
+                    break
+
+    def _reborn(self, where: Where, barrier: Barrier) -> bool:
+        """The object was initialised again: its phases do not follow each other."""
+        return (
+            sum(
+                isinstance(step.instruction, ins.MbarrierInit)
+                and step.instruction.barrier == barrier
+                for _, step in self.run.program.steps()
+            )
+            > 1
+        )
+
     def _node_of(self, where: Where, signal: int) -> int:
         if signal < 0:
             return self.graph.issue_of[where]
@@ -172,4 +207,9 @@ class Matching:
 
 def unstable(graph: Graph) -> list[Unstable]:
     """Empty when one run stands for all schedules."""
-    return Matching(graph).check()
+    return Matching(graph).unstable()
+
+
+def broken(graph: Graph) -> list[Unstable]:
+    """Transaction bytes that do not add up, and phases that nobody waited for."""
+    return Matching(graph).broken()

@@ -31,6 +31,10 @@ class BudgetExceeded(Exception):
     """The input was understood, but a bound stopped the answer: the verdict is `unknown`."""
 
 
+class TimeLimit(BudgetExceeded):
+    """The user's time limit: what was found until then still counts."""
+
+
 class Name(Enum):
     """An enumeration that is hashed by identity: these are keys in the innermost loops."""
 

@@ -44,7 +44,8 @@ class Reading:
     """`noted` assumptions hold, but every pair that needs one is reported as a note.
 
     `dead_load_severity`, `equal_write_severity` and `doubts` (pairs that only a doubtful rule of
-    `composition.DOUBTFUL` orders) say what is an "error" and what a "note".
+    `composition.DOUBTFUL` orders) and `protocol_severity` (a phase that nobody waited for) say
+    what is an "error" and what a "note".
     """
 
     name: str
@@ -54,6 +55,7 @@ class Reading:
     dead_load_severity: str = "note"
     equal_write_severity: str = "error"
     doubts: str = "note"
+    protocol_severity: str = "error"
 
     def holds(self, assumption: str) -> bool:
         return assumption in self.assumptions
@@ -91,6 +93,7 @@ READINGS: dict[str, Reading] = {
         "hardware",
         assumptions=_PTX | {REGISTER_USE, LANES_TOGETHER, CTA_SPANS_CLUSTER},
         equal_write_severity="note",
+        protocol_severity="note",
     ),
 }
 

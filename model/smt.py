@@ -42,6 +42,8 @@ class Kind(Enum):
     CLUSTER_WAIT = "cluster-wait"
 
 
+MAX_PAIRS = 8000
+"""Pairs of operations on the same barrier: what the size of the constraints grows with."""
 BLOCKING = (Kind.WAIT, Kind.PASS, Kind.CLUSTER_WAIT)
 
 
@@ -85,8 +87,9 @@ class Operations:
 def operations(program: Program, most: int) -> Operations:
     """The synchronization operations of a program.
 
-    Errors: BudgetExceeded when there are more than `most`, and for what the constraints do not
-    cover: a synchronizing step under a data-dependent branch, a barrier that is initialised again.
+    Errors: BudgetExceeded when there are more than `most`, or too many on one barrier, and for what
+    the constraints do not cover: a synchronizing step under a data-dependent branch, a barrier that
+    is initialised again.
     """
     found = Operations()
     for index, agent in enumerate(program.agents):
@@ -104,6 +107,11 @@ def operations(program: Program, most: int) -> Operations:
                     "branch; schedules are searched for straight-line agents only"
                 )
     _refuse_second_lives(program, found)
+    sizes = Counter(operation.cell for operation in found.every if operation.cell is not None)
+    if sum(size * size for size in sizes.values()) > MAX_PAIRS:
+        raise BudgetExceeded(
+            f"up to {max(sizes.values())} operations on one barrier: too many to search schedules"
+        )
     return found
 
 
@@ -186,7 +194,9 @@ class Schedule:
 class Schedules:
     """All maximal schedules, up to matching. `together`: lanes of a warp advance in step."""
 
-    def __init__(self, program: Program, found: Operations, together: bool) -> None:
+    def __init__(
+        self, program: Program, found: Operations, together: bool, deadline: float
+    ) -> None:
         import z3
 
         self.z3: Any = z3
@@ -205,6 +215,7 @@ class Schedules:
         self.lives: dict[Hashable, _Life] = {}
         self._program_order()
         for cell in self._cells():
+            self._left(deadline)
             self._cell(cell)
         self._cluster()
         if together:
@@ -381,9 +392,7 @@ class Schedules:
 
         Errors: BudgetExceeded when `deadline` (of `time.monotonic()`) passes first.
         """
-        left = int((deadline - time.monotonic()) * 1000)
-        if left <= 0:
-            raise BudgetExceeded("the time limit was reached while searching schedules")
+        left = self._left(deadline)
         self.solver.set("timeout", left)
         answer = self.solver.check()
         if answer == self.z3.unsat:
@@ -393,6 +402,13 @@ class Schedules:
         model = self.solver.model()
         self._block(model)
         return self._schedule(model)
+
+    def _left(self, deadline: float) -> int:
+        """Milliseconds until the deadline; BudgetExceeded when there are none."""
+        left = int((deadline - time.monotonic()) * 1000)
+        if left <= 0:
+            raise BudgetExceeded("the time limit was reached while searching schedules")
+        return left
 
     def _block(self, model: Any) -> None:
         """No more schedules with the matching of `model`: arrivals, waits and stuck agents."""
@@ -479,6 +495,8 @@ class _Phases:
         self.name = name
         self.arrivals = arrivals
         self.needs = needs
+        self.counts: dict[Operation, Formula] = {}
+        """It is executed, in the barrier's life."""
         counted = sum(max(operation.count, 0) for operation in arrivals)
         self.most = counted // min(needs) if needs else 0
         """No more phases than this can complete."""
@@ -537,6 +555,7 @@ class _Phases:
         for arrival in self.arrivals:
             executed = self.schedules.executed[arrival.number]
             alive = life.alive_at(self._now(arrival))
+            self.counts[arrival] = z3.And(executed, alive)
             self._require(*life.apart(self._now(arrival)))
             if life.never or life.init is not None or life.inval is not None:
                 self.schedules.lost[arrival] = z3.And(executed, z3.Not(alive))
@@ -545,9 +564,9 @@ class _Phases:
                 place = z3.Bool(f"landed {arrival.number} {number}")
                 self.schedules.landed[arrival, number] = place
                 places.append(place)
-                self._require(z3.Implies(place, z3.And(executed, alive)))
+                self._require(z3.Implies(place, self.counts[arrival]))
                 self._require(z3.Implies(place, self.during(number, self._now(arrival))))
-            self._require(z3.Implies(z3.And(executed, alive), z3.Or(places)))
+            self._require(z3.Implies(self.counts[arrival], z3.Or(places)))
 
     def during(self, number: int, now: Formula) -> Formula:
         """After the phase before, and not after this one."""
@@ -619,7 +638,7 @@ class _Phases:
                 continue
             now, then = self._now(arrival), self._now(other)
             earlier = then <= now if other.number < arrival.number else then < now
-            taken = z3.And(z3.Or([self._land(other, n) for n in range(self.most + 1)]), earlier)
+            taken = z3.And(self.counts[other], earlier)
             if other.count:
                 counts.append(z3.If(taken, other.count, 0))
             if other.tx:

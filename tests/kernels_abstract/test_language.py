@@ -342,7 +342,7 @@ use r"""
         (0, "ld"), (1, "st"), (2, "bar.warp.sync"), (4, "bar.warp.sync"), (5, "use"),
     ]  # fmt: skip
     assert [s.position for s in odd.steps] == [0, 2, 3, 4, 5]
-    assert {s.instruction.lanes for s in even.steps if s.position == 2} == {4}
+    assert {s.instruction.mask for s in even.steps if s.position == 2} == {0xFFFFFFFF}
     assert {s.position for s in steps("use r\nld r <- word")} == {-1}
 
 

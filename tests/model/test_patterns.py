@@ -96,6 +96,9 @@ def always(verdict: str) -> Verdicts:
     return {"strict": verdict, "ptx": verdict, "hardware": verdict}
 
 
+HANGS = {"strict": "deadlock", "ptx": "deadlock", "hardware": "deadlock"}
+
+
 def text(verdict: str) -> Verdicts:
     """By the text; the hardware reading may add order to it."""
     return {"strict": verdict, "ptx": verdict}
@@ -308,7 +311,7 @@ SYNCHRONIZATION = [
     Pattern("MB-TXNEG", "§9.7.15.16.6",
             threads(T0=[tma_load(X, B), EXPECT], T1=[wait(B), ld(X)]), ORDERED),
     Pattern("MB-PAR-FRESH", "§9.7.15.16.16",
-            threads(T0=[st(X), arrive(B)], T1=[wait(B, 1), ld(X)]), RACE),
+            threads(T0=[st(X), arrive(B)], T1=[wait(B, 1), ld(X)]), HANGS),  # late: it blocks
     # bulk copies (§8.9.1.1, §9.7.10.28)
     Pattern("TMA-RAW", "§9.7.10.28",
             threads(T0=[EXPECT, tma_load(X, B)], T1=[wait(B), ld(X)]), ORDERED),

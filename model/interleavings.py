@@ -193,23 +193,28 @@ class _Explorer:
             found.complete = True
         except BudgetExceeded as stop:
             found.reason = str(stop)
-        self._judge()
+        try:
+            self._judge()
+        except BudgetExceeded as stop:
+            found.complete, found.reason = False, str(stop)
         found.findings = list(self.known.values())
         return found
 
     def _judge(self) -> None:
+        """Errors: BudgetExceeded when time runs out, or a pair depends on a branch."""
         outcomes = Outcomes(self.found.runs)
+        undecided = ""
         for run in self.found.runs:
-            if self.question.late():
-                self.found.complete = False
-                self.found.reason = "the time limit was reached before all matchings were judged"
-                return
+            self.question.in_time()
             matching = _Matching(self.question, run, self.compared)
             self._add(matching.deviations(outcomes))
             self._add(matching.findings())
             self.found.disagreements += matching.disagreements
             for key, rules in matching.cores(MAX_CORES - len(self.found.cores)).items():
                 self.found.cores.setdefault(key, rules)
+            undecided = matching.undecided or undecided
+        if undecided:
+            raise BudgetExceeded(undecided)
 
     def _add(self, findings: list[Finding]) -> None:
         """The same instructions at fault in several matchings are one finding, shown shortest."""
@@ -245,6 +250,7 @@ class _Matching(Checker):
         self.judgement: Judgement = self._judge(self.graph)
         self.compared = compared
         self.disagreements: list[str] = []
+        self.undecided = ""
 
     def findings(self) -> list[Finding]:
         graph, run = self.graph, self.run
@@ -260,6 +266,11 @@ class _Matching(Checker):
             if self._confirmed(self.judgement, group):
                 found.append(self._finding(explainer, group))
                 self._compare(group)
+            else:
+                self.undecided = (
+                    f"{group.key.array}: a pair is ordered on each branch choice tried, by "
+                    "different paths; not all choices were tried"
+                )
         return found
 
     def _compare(self, group: Group) -> None:

@@ -27,6 +27,7 @@ RIDE = Label(Edge.RIDE, "in-flight")
 RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
+PASS_ALL_ON = {"acquire-tcgen05", "after_thread_sync"}
 PIPED_ACROSS = ("pipelined-across", "pipelined-in-warp")
 TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
 
@@ -511,7 +512,8 @@ class GraphBuilder:
         preds: dict[str, tuple[int, Label]] = {}
         for node, bound_guard, rule in reversed(bounds):
             if not bound_guard <= guard:
-                self.graph.conditional = -1
+                if not preds.keys() & PASS_ALL_ON:
+                    self.graph.conditional = -1
             elif rule.name not in preds:
                 preds[rule.name] = (node, Label(Edge.BEGIN, rule.name))
                 if rule.name == "after_thread_sync":

@@ -128,11 +128,7 @@ class Causality:
     def _walk(self) -> Iterator[int]:
         """Fill `known` node by node; yields each node where accesses begin."""
         nodes = self.graph.nodes
-        last_use = [0] * len(nodes)
-        for number, node in enumerate(nodes):
-            for source, _ in node.preds:
-                last_use[source] = number
-        wanted = {event.begin for event in self.graph.accesses}
+        last_use, wanted = self.graph.last_use, self.graph.beginning
         live: list[Bits | None] = [None] * len(nodes)
         for number, node in enumerate(nodes):
             if number % CLOCK == 0:
@@ -148,12 +144,16 @@ class Causality:
     def keeps(self, ordered: list[int]) -> bool:
         """Is every access (by number) still after all those in its set? Stops at the first no."""
         if self._complete:
-            return all(self._keeps(event, ordered) for event in self.graph.accesses)
-        beginning: dict[int, list[AccessEvent]] = {}
-        for event in self.graph.accesses:
-            beginning.setdefault(event.begin, []).append(event)
+            return all(
+                self._keeps(event, ordered)
+                for event in self.graph.accesses
+                if ordered[event.number]
+            )
         return all(
-            self._keeps(event, ordered) for node in self._walk() for event in beginning[node]
+            self._keeps(event, ordered)
+            for node in self._walk()
+            for event in self.graph.beginning[node]
+            if ordered[event.number]
         )
 
     def _keeps(self, event: AccessEvent, ordered: list[int]) -> bool:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 from .branches import programs
 from .build import Decide, build_graph, every_branch
@@ -21,7 +22,7 @@ from .explain import Explainer, is_read, place_of
 from .graph import AccessEvent, Graph
 from .instructions import Access, Proxy
 from .judge import Group, Judge, Judgement, hazard
-from .matching import Unstable, broken, unstable
+from .matching import Matching, Unstable
 from .program import Choice, Program, TimeLimit
 from .readings import (
     ACQUIRE_TCGEN05,
@@ -38,6 +39,7 @@ from .rules import TABLE, RuleTable
 from .run import Run, Where, run_once
 from .verdict import KINDS, Finding, LazyRows, Proof, Result, verdict_of
 
+T = TypeVar("T")
 MAX_FINDINGS = 20
 MAX_PROOFS = 6
 Progress = Callable[[str], None]
@@ -179,13 +181,24 @@ class Checker:
         graph: Graph = memo[key]
         return graph
 
+    def _matching(self, graph: Graph) -> Matching:
+        return self._shared("matching", graph, lambda: Matching(graph))
+
+    def _shared(self, what: str, graph: Graph, make: Callable[[], T]) -> T:
+        """What depends on the graph alone is worked out once for all readings."""
+        key = (what, id(graph))
+        if key not in self.program.memo:
+            self.program.memo[key] = make()
+        found: T = self.program.memo[key]
+        return found
+
     def _order(self, reading: Reading, decide: Decide | None = None) -> Causality:
         graph = self._graph(reading, decide)
         return Causality(graph, self.question.rows, reading, self.question.in_time)
 
     def _judge(self, graph: Graph) -> Judgement:
         causality = self._order(self.reading)
-        conflicts = Conflicts(graph, self.regions)
+        conflicts = self._shared("conflicts", graph, lambda: Conflicts(graph, self.regions))
         other = self._other_version()
         return Judge(graph, causality, conflicts, other, self.question.in_time).judge()
 
@@ -203,7 +216,7 @@ class Checker:
             Finding(m.kind, "error", m.label, 1, place_of(graph, m.where), reason=m.reason)
             for m in self.run.misuses
         ]
-        for item in broken(graph):
+        for item in self._matching(graph).broken:
             severity = "error" if item.kind == "count" else self.reading.protocol_severity
             findings.append(replace(self._suspect(graph, item), severity=severity))
         if self.run.stuck:
@@ -216,7 +229,7 @@ class Checker:
         Where the condition of `matching.py` fails, the interleavings engine settles small
         programs; of large ones only this matching is judged, and the answer is not complete.
         """
-        loose = unstable(graph)
+        loose = self._matching(graph).unstable
         if not loose:
             return None
         from .interleavings import explore  # imports z3: only when it is needed

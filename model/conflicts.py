@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .graph import Graph, members
 from .instructions import Pool, Role, Scope
@@ -150,6 +151,11 @@ class Conflicts:
             elif role is Role.ATOMIC:
                 kind = self.atomic
             kind[event.access.region] |= bit
+
+    @cached_property
+    def all_earlier(self) -> list[int]:
+        """`earlier` of every access."""
+        return [self.earlier(number) for number in range(len(self.graph.accesses))]
 
     def earlier(self, number: int) -> int:
         """Conflicting accesses with a lower number, other than those of the same instruction and

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .composition import Label, State
 from .instructions import Access, Pool
@@ -97,6 +98,23 @@ class Graph:
     conditional: int = 0
     """Accesses with some order that holds on one outcome of a branch only, and was left out."""
     joins: dict[tuple[object, int], int] = field(default_factory=dict)
+
+    @cached_property
+    def last_use(self) -> list[int]:
+        """For each node, the last node that it leads to."""
+        last = [0] * len(self.nodes)
+        for number, node in enumerate(self.nodes):
+            for source, _ in node.preds:
+                last[source] = number
+        return last
+
+    @cached_property
+    def beginning(self) -> dict[int, list[AccessEvent]]:
+        """The accesses that begin at a node."""
+        found: dict[int, list[AccessEvent]] = {}
+        for event in self.accesses:
+            found.setdefault(event.begin, []).append(event)
+        return found
 
     @property
     def program(self) -> Program:

@@ -97,7 +97,7 @@ class Judge:
         return (agent.name, source.line, source.column, access.operand, access.region.array)
 
     def judge(self) -> Judgement:
-        conflicting = [self.conflicts.earlier(n) for n in range(len(self.graph.accesses))]
+        conflicting = self.conflicts.all_earlier
         self.before = [
             self.causality.before(event, among)
             for event, among in zip(self.graph.accesses, conflicting, strict=True)
@@ -242,7 +242,7 @@ class Judge:
             return None if changes else ("constant memory", region)
         if self.racing & self.graph.reads & 1 << access:
             return None
-        writes = self.conflicts.earlier(access) & self.before[access].surely
+        writes = self.conflicts.all_earlier[access] & self.before[access].surely
         return ("load", region, writes)
 
     # --- another ISA version -----------------------------------------------------------------

@@ -14,6 +14,7 @@ All "comes after" are paths in the event graph, made of edges that the induction
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from . import instructions as ins
 from .composition import Edge
@@ -41,15 +42,20 @@ class Matching:
         self.reach: list[int] = []
         self._reach()
 
+    @cached_property
     def broken(self) -> list[Unstable]:
-        """Contracts that this matching itself breaks."""
+        """Contracts that this matching itself breaks: transaction bytes that do not add up, and
+        phases that nobody waited for."""
+        self.found = []
         for barrier, phases in self.run.phases.items():
             self._bytes(barrier, phases)
             self._unwaited(barrier, phases)
         return self.found
 
+    @cached_property
     def unstable(self) -> list[Unstable]:
         """Arrivals and waits that another schedule may match differently."""
+        self.found = []
         for barrier, phases in self.run.phases.items():
             for number, arrivals in enumerate(phases):
                 self._arrivals(barrier, number, arrivals)
@@ -207,9 +213,4 @@ class Matching:
 
 def unstable(graph: Graph) -> list[Unstable]:
     """Empty when one run stands for all schedules."""
-    return Matching(graph).unstable()
-
-
-def broken(graph: Graph) -> list[Unstable]:
-    """Transaction bytes that do not add up, and phases that nobody waited for."""
-    return Matching(graph).broken()
+    return Matching(graph).unstable

@@ -28,7 +28,7 @@ RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
 PASS_ALL_ON = {"acquire-tcgen05", "after_thread_sync"}
-PIPED_ACROSS = ("pipelined-across", "pipelined-in-warp")
+PIPED_ACROSS = ("pipelined-in-warp", "pipelined-across")
 TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
 
 Wanted = Callable[[Region], bool]
@@ -75,8 +75,11 @@ class GraphBuilder:
         self.reading = reading
         self.table = table
         self.wanted = wanted
-        widest = replace(reading, assumptions=reading.assumptions | SHARED)
+        widest = replace(reading.one_pass, assumptions=reading.assumptions | SHARED)
+        self.reading = widest
         self.rules = table.names(widest)
+        if widest.since("9.2"):
+            self.rules |= table.names(widest.at("9.3"))
         self.covers = table.active(widest, Kind.COVER)
         self.bound_rules = [r for r in table.active(widest, Kind.BOUND) if r.at]
         self._known_traits: dict[int, Traits] = {}
@@ -313,7 +316,11 @@ class GraphBuilder:
         riding = 0
         for number in members(bits):
             riding |= strand.riders.get(number, 0)
-        self._inject(node, bits | riding, State(fenced=fenced, via=Via.WAITED), visible, rule)
+        state = State(fenced=fenced, via=Via.WAITED)
+        self._inject(node, bits, state, visible, rule)
+        if riding & ~bits:
+            since = self.table["pipelined-ld-st"].since
+            self._inject(node, riding & ~bits, state._replace(since=since), visible, rule)
         if not self._guard(step):
             if rule.assumption is None:
                 strand.pending[pool] &= ~bits
@@ -601,12 +608,12 @@ class GraphBuilder:
         """Pairs that the pipe keeps in order, and who rides on whose completion."""
         access, pipes = event.access, strand.pipes
         finals = self.graph.finals[event.number]
-        bits, rule = pipes.sources(instruction, access.operand, access.region)
-        if bits:
+        for bits, rule in pipes.sources(instruction, access.operand, access.region):
             finals.append(Injection(bits, State(), rule))
-            pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
-            riding = self._when(bits & pending, self._implied(event.guard))
-            strand.riders[event.number] = riding
+            if rule == "pipelined-ld-st":
+                pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
+                riding = self._when(bits & pending, self._implied(event.guard))
+                strand.riders[event.number] = riding
         if isinstance(instruction, ins.Tcgen05Mma) and access.operand == "A":
             apart = pipes.elsewhere(instruction, access.region)
             if apart:

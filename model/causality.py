@@ -82,8 +82,11 @@ class Causality:
         self.graph = graph
         self.in_time = in_time
         self.rows = rows
-        self.context = Context.of(reading or graph.reading, graph.table)
-        self.composition = Composition(self.context, rows)
+        self.sharing = rows is ROWS  # shortcuts below are true of these rows only
+        asked = reading or graph.reading
+        self.context = Context.of(asked, graph.table)
+        self.flow = Context.of(asked.one_pass, graph.table)
+        self.composition = Composition(self.flow, rows)
         self.by_proxy = dict.fromkeys(Proxy, 0)
         self.by_cta: dict[int, int] = {}
         self.by_strand: dict[int, int] = {}
@@ -104,13 +107,13 @@ class Causality:
         self._complete = False
 
     def under(self, reading: Reading) -> Causality:
-        """The order of the same graph in a reading with other assumptions.
+        """The order of the same graph in a reading with other assumptions, or of another ISA.
 
-        Assumptions about crossing proxies are asked at the second access only, so the pass over
-        the graph is shared.
+        Assumptions about crossing proxies, and which tcgen05 pairs the ISA version lists, are
+        asked at the second access only, so the pass over the graph is shared.
         """
         changed = self.context.reading.assumptions ^ reading.assumptions
-        if not changed <= AT_THE_END:
+        if not changed <= AT_THE_END or self.flow.reading.isa != reading.one_pass.isa:
             return Causality(self.graph, self.rows, reading, self.in_time)
         self._pass()
         other = copy(self)
@@ -162,10 +165,11 @@ class Causality:
 
     def _at(self, number: int, live: list[Bits | None]) -> Bits:
         node = self.graph.nodes[number]
-        if len(node.preds) == 1 and not node.injections and not node.effects:
+        if self.sharing and len(node.preds) == 1 and not node.injections and not node.effects:
             source, label = node.preds[0]
-            if label.edge is Edge.PO:  # program order changes nothing: share the set
-                return live[source] or {}
+            known = live[source]
+            if not known or label.edge is Edge.PO or self._unchanged(label, known):
+                return known or {}  # nothing changes: share the set
         here: Bits = {}
         for source, label in node.preds:
             known = live[source]
@@ -180,12 +184,21 @@ class Causality:
                         if kept:
                             here[after] = here.get(after, 0) | kept
         for injection in node.injections:
-            if injection.rule in self.context.rules:
+            if injection.rule in self.flow.rules:
                 state = self.composition.number(injection.state)
                 here[state] = here.get(state, 0) | injection.bits
         for label, mask in node.effects:
             here = self._effect(here, label, mask)
         return here
+
+    def _unchanged(self, label: Label, known: Bits) -> bool:
+        """A later access begins with all that is held where its bound is."""
+        if label.edge is not Edge.BEGIN or label.rule == "tcgen05-in-order":
+            return False
+        states = self.composition.states
+        return label.rule in self.flow.rules and all(
+            states[number].mode in (Mode.HELD, Mode.ARMED) for number in known
+        )
 
     def _follow(self, label: Label, state: int) -> tuple[tuple[int, int], ...]:
         """Where a state goes along an edge, with the accesses that go there."""
@@ -241,6 +254,8 @@ class Causality:
         """Ordered as execution: performed, visible here, or pipelined with this access."""
         if not bits or state.mode not in (Mode.HELD, Mode.ARMED):
             return 0
+        if state.since and not self.context.reading.since(state.since):
+            return 0
         if state.piped:
             bits &= self._pipelined(event)
         if state.visible is Scope.THREAD:
@@ -271,7 +286,7 @@ class Causality:
 
     def _pairs(self, other: AccessEvent, here: ins.Tcgen05Mma) -> bool:
         there = self.graph.step(other.where).instruction
-        reading = self.graph.reading
+        reading = self.context.reading
         if isinstance(there, ins.Tcgen05Cp):
             return there.cta_group == here.cta_group
         if isinstance(there, ins.Tcgen05Mma):
@@ -386,7 +401,7 @@ class Causality:
                 (number, injection)
                 for number, node in enumerate(self.graph.nodes)
                 for injection in node.injections
-                if injection.rule in self.context.rules
+                if injection.rule in self.flow.rules
             ]
         return self._injections
 

@@ -174,7 +174,8 @@ class Checker:
         lanes = reading.holds(LANES_TOGETHER)
         branches = None if decide is None else decide.__name__
         question = self.question
-        key = (question.table, question.location, reading.isa, lanes, branches)
+        isa = reading.one_pass.isa
+        key = (question.table, question.location, isa, lanes, branches)
         memo = self.program.memo
         if key not in memo:
             memo[key] = build_graph(self.run, reading, question.table, self.regions.wanted, decide)
@@ -199,14 +200,14 @@ class Checker:
     def _judge(self, graph: Graph) -> Judgement:
         causality = self._order(self.reading)
         conflicts = self._shared("conflicts", graph, lambda: Conflicts(graph, self.regions))
-        other = self._other_version()
+        other = self._other_version(causality)
         return Judge(graph, causality, conflicts, other, self.question.in_time).judge()
 
-    def _other_version(self) -> Causality | None:
+    def _other_version(self, causality: Causality) -> Causality | None:
         """The order by the ISA version that differs most from this one, where it can matter."""
         if Proxy.TMEM not in self._proxies or self.reading.isa not in ("9.3", "9.4"):
             return None
-        return self._order(self.reading.at("9.3" if self.reading.isa == "9.4" else "9.4"))
+        return causality.under(self.reading.at("9.3" if self.reading.isa == "9.4" else "9.4"))
 
     # --- findings that are not pairs ---------------------------------------------------------
 

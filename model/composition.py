@@ -55,7 +55,8 @@ class State(NamedTuple):
     `scope` and `cta` are the publisher's (FLIGHT, SEEN) or the fence's (ARMED); `visible` is the
     scope a write has been performed in (THREAD: for the executing thread only); `fenced` the CTAs
     whose proxy fences lie on the path (ALL_CTAS: an implicit fence); `piped` marks
-    pipelined-before, which is not performed; `note` names a doubt that turns an error into a note.
+    pipelined-before, which is not performed; `note` names a doubt that turns an error into a note;
+    `since` is the ISA version that the order needs.
     """
 
     mode: Mode = Mode.HELD
@@ -67,6 +68,7 @@ class State(NamedTuple):
     piped: bool = False
     note: str = ""
     via: Via = Via.OWN
+    since: str = ""
 
 
 class Edge(Name):
@@ -170,6 +172,7 @@ def _hold(state: State, visible: Scope | None = None, via: Via | None = None) ->
         piped=state.piped,
         note=state.note,
         via=state.via if via is None else via,
+        since=state.since,
     )
 
 
@@ -186,7 +189,7 @@ def _ride(state: State, label: Label, context: Context) -> State | None:
 def _fly(state: State, scope: Scope, cta: int) -> State:
     return State(
         Mode.FLIGHT, Origin.THREAD, scope, cta, max(state.visible, scope), state.fenced,
-        state.piped, state.note,
+        state.piped, state.note, since=state.since,
     )  # fmt: skip
 
 

@@ -250,7 +250,7 @@ class Judge:
     def _other_version(self, conflicting: list[int]) -> None:
         """Pairs that only the other version leaves unordered are notes."""
         assert self.other is not None
-        isa = self.other.graph.reading.isa
+        isa = self.other.context.reading.isa
         for number, bits in enumerate(conflicting):
             event = self.other.graph.accesses[number]
             here = bits & self.before[number].surely

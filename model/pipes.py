@@ -40,7 +40,7 @@ class PipeTracker:
 
     def elsewhere(self, mma: ins.Tcgen05Mma, region: Region) -> int:
         """Earlier cp writes that pair with an A operand only if addresses need not be equal."""
-        if not self.reading.since("9.4") or "pipelined-cp-overlap" not in self.rules:
+        if "pipelined-cp-overlap" not in self.rules:
             return 0
         bits = 0
         for (group, start), some in self.placed.items():
@@ -50,27 +50,28 @@ class PipeTracker:
 
     def sources(
         self, instruction: ins.Instruction, operand: str, region: Region
-    ) -> tuple[int, str]:
-        """Earlier accesses that come before this operand in the pipe, and the rule's name."""
+    ) -> list[tuple[int, str]]:
+        """Earlier accesses that come before this operand in the pipe, by rule."""
+        found: list[tuple[int, str]] = []
         if isinstance(instruction, (ins.Tcgen05Ld, ins.Tcgen05St)):
-            if "pipelined-ld-st" not in self.rules:
-                return 0, ""
             both = isinstance(instruction, ins.Tcgen05St)
-            return (self.stores | self.loads if both else self.stores), "pipelined-ld-st"
-        if "pipelined" not in self.rules:
-            return 0, ""
-        if isinstance(instruction, ins.Tcgen05Mma):
-            return self._mma(instruction, operand, region), "pipelined"
-        if isinstance(instruction, ins.Tcgen05Cp) and operand == "destination":
-            reads = self.tmem_a[instruction.cta_group] if self.reading.since("9.4") else 0
-            return reads, "pipelined"
-        return 0, ""
+            found.append((self.stores | self.loads if both else self.stores, "pipelined-ld-st"))
+        elif isinstance(instruction, ins.Tcgen05Mma):
+            found.append((self._operand(instruction, operand, region), "pipelined"))
+            found.append((self._instruction(instruction), "pipelined-instructions"))
+        elif isinstance(instruction, ins.Tcgen05Cp) and operand == "destination":
+            found.append((self.tmem_a[instruction.cta_group], "pipelined"))
+        return [(bits, rule) for bits, rule in found if bits and rule in self.rules]
 
-    def _mma(self, mma: ins.Tcgen05Mma, operand: str, region: Region) -> int:
+    def _instruction(self, mma: ins.Tcgen05Mma) -> int:
+        """Pairs of the list up to ISA 9.3, which names instructions."""
+        key = accumulator(mma, self.reading)
+        return self.c_reads[key] | self.d_writes[key] | self._cps(mma.cta_group)
+
+    def _operand(self, mma: ins.Tcgen05Mma, operand: str, region: Region) -> int:
+        """Pairs of the list of ISA 9.4, which names operands."""
         key = accumulator(mma, self.reading)
         group = mma.cta_group
-        if not self.reading.since("9.4"):  # instruction-level pairs
-            return self.c_reads[key] | self.d_writes[key] | self._cps(group)
         if operand == "A":
             return self.cp_writes[group] | self.placed[group, _start(region)]
         if operand == "C":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ class Region:
     def label(self) -> str:
         return self.array if self.index is None else f"{self.array}[{self.index}]"
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.space, self.cta, self.columns, self.rows, self.array, self.index))
+
+    def __hash__(self) -> int:
+        return self._hash  # regions are keys in inner loops
+
     def overlaps(self, other: Region) -> bool:
         return (
             self.space is other.space
@@ -94,6 +102,13 @@ class Barrier:
     count: int | None
     region: Region | None = None
     """The bytes of the object, when a front end knows them (initialisation is then an access)."""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.index, self.cta))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def label(self) -> str:

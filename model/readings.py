@@ -63,6 +63,12 @@ class Reading:
     def since(self, version: str) -> bool:
         return ISA_VERSIONS.index(self.isa) >= ISA_VERSIONS.index(version)
 
+    @property
+    def one_pass(self) -> Reading:
+        """The reading whose graph and pass serve this one: from ISA 9.2 on, versions differ only
+        in which pairs are accepted at the end."""
+        return replace(self, isa=ISA_VERSIONS[-1]) if self.since("9.2") else self
+
     def until(self, version: str) -> bool:
         return ISA_VERSIONS.index(self.isa) <= ISA_VERSIONS.index(version)
 

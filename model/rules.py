@@ -283,9 +283,14 @@ _TABLE: tuple[Rule, ...] = (
     ),
     # --- pairs --------------------------------------------------------------------------------
     Rule(
-        "pipelined", "PTX §9.7.18.6.2", Kind.PAIR,
-        "listed pairs of tcgen05 accesses of one warp happen in order in the pipe",
-        "completion; shared-memory operands; pairs not in the list of the ISA version",
+        "pipelined", "PTX §9.7.18.6.2 (9.4)", Kind.PAIR,
+        "listed pairs of operands of mma and cp of one warp happen in order in the pipe",
+        "completion; shared-memory operands; pairs not in the list", since="9.4",
+    ),
+    Rule(
+        "pipelined-instructions", "PTX §9.7.17.6.2 (to 9.3)", Kind.PAIR,
+        "mma → mma of one accumulator and shape, and cp → mma, happen in order in the pipe",
+        "completion; shared-memory operands; other pairs", until="9.3",
     ),
     Rule(
         "pipelined-ld-st", "PTX §9.7.18.6.2 (9.4)", Kind.PAIR,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from . import instructions as ins
 from .program import Agent, Barrier, Program, Region, Step
@@ -17,8 +18,7 @@ from .program import Agent, Barrier, Program, Region, Step
 MAX_PENDING = 2**20 - 1
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """A step of an agent: indices into the program."""
 
     agent: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -89,6 +89,7 @@ class GraphBuilder:
         self.issue_in_order = "issue" in self.rules
         self.lockstep = "lanes-run-together" in self.rules
         self.strands: dict[object, Strand] = {}
+        self.warp_mates = Counter((agent.cta, agent.warp) for agent in run.program.agents)
         self.by_guard: dict[tuple[Choice, bool], int] = defaultdict(int)
         self.entered: dict[Where, int] = {}
         self.waiting: dict[tuple[Barrier, int], list[tuple[int, Label]]] = defaultdict(list)
@@ -122,7 +123,7 @@ class GraphBuilder:
 
     def _strand(self, where: Where) -> Strand:
         agent = self.run.agent(where)
-        merged = self.lockstep and agent.lanes < 32
+        merged = self.lockstep and self.warp_mates[agent.cta, agent.warp] > 1
         key: object = (agent.cta, agent.warp) if merged else where.agent
         strand = self.strands.get(key)
         if strand is None:
@@ -133,29 +134,32 @@ class GraphBuilder:
     def _enter(self, strand: Strand, where: Where) -> int:
         """The issue node of a step, after the steps of earlier positions.
 
-        A lane that lags behind lanes that went ahead follows its own steps only.
+        Lanes run together until one has to wait, or lags behind; from then on it follows its own
+        steps only, and the others do not follow it, until a barrier brings them together.
         """
         step = self.run.step(where)
         position = step.position if strand.merged and step.position >= 0 else where.step
-        strand.lagging = position < strand.position
+        strand.step_position = position
+        apart = where.agent in strand.apart
+        strand.lagging = apart or position < strand.position
         if strand.lagging:
+            if not apart:
+                strand.part(where.agent)
             self._settle(strand, where.agent)
             preds = [(node, PO) for node in strand.last.get(where.agent, ())]
         else:
             if position > strand.position:
                 self._advance(strand, where, position)
             preds = [(node, PO if a in (-1, where.agent) else LOCKSTEP) for node, a in strand.heads]
-            if where.agent in strand.behind:  # it has caught up
-                preds += [(node, PO) for node in strand.last.get(where.agent, ())]
-                strand.behind.discard(where.agent)
+            preds += [(node, PO) for node in strand.returned.pop(where.agent, ())]
         node = self._node("issue", where, preds)
         self.graph.issue_of[where] = node
-        if strand.lagging:
-            strand.behind.add(where.agent)
-        else:
+        waits = isinstance(step.instruction, (ins.MbarrierTryWait, ins.ClusterWait))
+        if strand.merged and waits and not strand.lagging:
+            strand.part(where.agent)
+        elif not strand.lagging:
             strand.group.append((node, where.agent))
         strand.last[where.agent] = [node]
-        strand.step_position = position
         return node
 
     def _advance(self, strand: Strand, where: Where, position: int) -> None:
@@ -172,6 +176,7 @@ class GraphBuilder:
         """Later steps follow `node` instead of the issue node (a barrier that was passed)."""
         strand.group = [(node, a) if a == where.agent else (n, a) for n, a in strand.group]
         strand.last[where.agent] = [node]
+        strand.rejoin(where.agent)
 
     def _settle(self, strand: Strand, agent: int | None = None) -> None:
         """Accesses of the position just left (or of one lane) become pending for later steps."""
@@ -191,14 +196,11 @@ class GraphBuilder:
     def _earlier(self, strand: Strand, agent: int) -> int:
         """Accesses of the strand that program order puts before the present step: what other
         lanes did in step, and what the lane did itself."""
-        if not strand.lagging:
-            return ~(strand.lagged_all ^ strand.lagged[agent])
-        bits = 0
-        for event in strand.events:
-            in_step = not strand.lagged_all >> event.number & 1
-            if event.where.agent == agent or (in_step and event.position < strand.step_position):
-                bits |= 1 << event.number
-        return bits
+        if not strand.merged:
+            return -1
+        if strand.lagging:
+            return strand.apart[agent] | strand.by_agent[agent]
+        return ~(strand.lagged_all & ~strand.by_agent[agent])
 
     def _implied(self, guard: Guard) -> int:
         """Accesses that are only executed when `guard` holds too."""
@@ -400,9 +402,12 @@ class GraphBuilder:
 
     def _reaching(self, strand: Strand, where: Where, register: str) -> list[Definition]:
         """Definitions that may reach a use: back to the first that certainly does."""
+        known = strand.registers.get((where.agent, register), [])
+        if len(known) == 1 and not known[0].guard:
+            return known
         guard = self._guard(self.run.step(where))
         found = []
-        for definition in reversed(strand.registers.get((where.agent, register), [])):
+        for definition in reversed(known):
             excluded = any((choice, not outcome) in guard for choice, outcome in definition.guard)
             if not excluded:
                 found.append(definition)
@@ -538,10 +543,8 @@ class GraphBuilder:
             step.instruction.pool, agent.cta, self._guard(step),
         )  # fmt: skip
         graph.accesses.append(event)
-        strand.events.append(event)
-        if strand.lagging:
-            strand.lagged[where.agent] |= 1 << number
-            strand.lagged_all |= 1 << number
+        if strand.merged:
+            strand.note(event)
         bit = 1 << number
         if access.proxy is Proxy.TMEM:
             graph.tmem |= bit

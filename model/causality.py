@@ -32,7 +32,7 @@ from .instructions import Proxy, Scope
 from .pipes import accumulator
 from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE, Reading
 
-AT_THE_END = frozenset((ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE))
+AT_THE_END = frozenset((ASYNC_READ_DONE, WAR_NO_FENCE))
 CLOCK = 512
 """Nodes between two looks at the clock."""
 Bits = dict[int, int]
@@ -229,9 +229,9 @@ class Causality:
     def _before(self, event: AccessEvent, among: int) -> Before:
         surely, execution = 0, 0
         doubts: dict[str, int] = {}
-        for state, bits in self._arriving(event):
-            ordered = self._in_time(state, bits & among, event)
-            if not ordered:
+        for state, bits in self._arriving(event, among):
+            ordered = self._in_time(state, bits, event)
+            if not ordered & ~surely:
                 continue
             execution |= ordered
             crossed, doubtful = self._across_proxies(state, ordered, event)
@@ -243,16 +243,19 @@ class Causality:
                 doubts[reason] = doubts.get(reason, 0) | some
         return Before(surely, tuple(sorted(doubts.items())), execution)
 
-    def _arriving(self, event: AccessEvent) -> list[tuple[State, int]]:
+    def _arriving(self, event: AccessEvent, among: int) -> Iterator[tuple[State, int]]:
+        """What is known where the access begins, and the order that ends at it."""
+        for final in self.graph.finals.get(event.number, ()):
+            if final.bits & among and final.rule in self.context.rules:
+                yield final.state, final.bits & among
         states = self.composition.states
-        arriving = [(states[n], bits) for n, bits in self.known.get(event.begin, {}).items()]
-        finals = self.graph.finals.get(event.number, ())
-        rules = self.context.rules
-        return arriving + [(f.state, f.bits) for f in finals if f.bits and f.rule in rules]
+        for number, bits in self.known.get(event.begin, {}).items():
+            if bits & among:
+                yield states[number], bits & among
 
     def _in_time(self, state: State, bits: int, event: AccessEvent) -> int:
         """Ordered as execution: performed, visible here, or pipelined with this access."""
-        if not bits or state.mode not in (Mode.HELD, Mode.ARMED):
+        if state.mode is not Mode.HELD and state.mode is not Mode.ARMED:
             return 0
         if state.since and not self.context.reading.since(state.since):
             return 0

@@ -222,6 +222,7 @@ class Checker:
             findings.append(replace(self._suspect(graph, item), severity=severity))
         if self.run.stuck:
             findings.append(explain_deadlock(self.run, graph))
+            self.notes.append("what the blocked agents would have done next was not judged")
         return findings
 
     def _settle_matching(self, graph: Graph) -> list[Finding] | None:
@@ -237,6 +238,8 @@ class Checker:
 
         self.question.progress("searching for other ways in which arrivals and waits can match")
         exploration = explore(replace(self.question, program=self.program))
+        for disagreement in exploration.disagreements:
+            self._give_up(f"the engines disagree, please report: {disagreement}")
         if exploration.unique:
             return None
         if exploration.complete:
@@ -250,7 +253,8 @@ class Checker:
             + exploration.reason
         )
         here = self._pair_findings(self._judge(graph))
-        return here + exploration.findings + [self._suspect(graph, item) for item in loose]
+        suspects = [replace(self._suspect(graph, item), severity="note") for item in loose]
+        return here + exploration.findings + suspects
 
     def _suspect(self, graph: Graph, item: Unstable) -> Finding:
         """A wait or an arrival at fault, as the conditions of `matching.py` see it."""
@@ -291,11 +295,18 @@ class Checker:
         isa = group.key.isa or self.reading.isa
         if not self._graph(self.reading.at(isa)).conditional >> first.number & 1:
             return True
+        if not self._alternatives:
+            return True  # no other branch taken: then just the order that was used is there
         outcomes = [_following(first, second, default) for default in (False, True)]
         return any(
             self._unordered_under(decide, isa, first, second)
             for decide in (outcomes[0], every_branch, outcomes[1])
         )
+
+    @cached_property
+    def _alternatives(self) -> bool:
+        """Does some branch do something when it is not taken?"""
+        return any(not taken for _, step in self.program.steps() for _, taken in step.guard)
 
     def _unordered_under(
         self, decide: Decide, isa: str, first: AccessEvent, second: AccessEvent

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .instructions import Scope, Sem
 from .program import Name
-from .readings import Reading
+from .readings import FENCE_ANYWHERE, Reading
 from .rules import RuleTable
 
 
@@ -47,6 +47,7 @@ class Via(Name):
 
 
 ALL_CTAS = -1
+EVERY_CTA = frozenset((ALL_CTAS,))
 
 
 class State(NamedTuple):
@@ -340,9 +341,19 @@ class Composition:
         """A small number that stands for the state (`states[number]` is the state again)."""
         found = self._numbers.get(state)
         if found is None:
-            found = self._numbers[state] = len(self.states)
-            self.states.append(state)
+            plain = self._plain(state)
+            if plain != state:
+                found = self._numbers[state] = self.number(plain)
+            else:
+                found = self._numbers[state] = len(self.states)
+                self.states.append(state)
         return found
+
+    def _plain(self, state: State) -> State:
+        """Where a proxy fence counts anywhere on the path, it does not matter which CTA's."""
+        if state.fenced and self.context.reading.holds(FENCE_ANYWHERE):
+            return state._replace(fenced=EVERY_CTA)
+        return state
 
     def follow(self, label: Label, number: int) -> tuple[tuple[int, Which], ...]:
         """Where a state goes along an edge: new states, each for the accesses it is about."""

@@ -35,11 +35,12 @@ class Strand:
         self.position = -1
         self.step_position = -1  # of the present step: lower than `position` for a lagging lane
         self.lagging = False
-        self.behind: set[int] = set()  # agents whose last step lagged
-        self.lagged: dict[int, int] = defaultdict(int)  # accesses made while behind, by agent
-        self.lagged_all = 0
         self.last: dict[int, list[int]] = {}  # the last node of each agent
         self.events: list[AccessEvent] = []
+        self.by_agent: dict[int, int] = defaultdict(int)
+        self.lagged_all = 0  # accesses of lanes that ran apart when they made them
+        self.apart: dict[int, int] = {}  # agents apart from their warp -> what came before that
+        self.returned: dict[int, list[int]] = {}  # agents back in step -> their last nodes
         self.own: dict[tuple[int, Pool], int] = defaultdict(int)
         self.exclusive: dict[Region, int] = defaultdict(int)
         self.lanes_touched = 0
@@ -65,3 +66,25 @@ class Strand:
             earlier = self.bounds[pool]
             earlier[:] = [bound for bound in earlier if bound[2] is not rule]
         self.bounds[pool].append((node, guard, rule))
+
+    def note(self, event: AccessEvent) -> None:
+        """Keep track of who made an access, and whether in step with the other lanes."""
+        bit = 1 << event.number
+        self.events.append(event)
+        self.by_agent[event.where.agent] |= bit
+        if self.lagging:
+            self.lagged_all |= bit
+
+    def part(self, agent: int) -> None:
+        """A lane leaves the others' step: it keeps what they had done together."""
+        bits = 0
+        for event in self.events:
+            in_step = not self.lagged_all >> event.number & 1
+            if in_step and event.position < self.step_position:
+                bits |= 1 << event.number
+        self.apart[agent] = bits
+
+    def rejoin(self, agent: int) -> None:
+        """A barrier that the lane has passed brings it back in step."""
+        if self.apart.pop(agent, None) is not None:
+            self.returned[agent] = self.last[agent]

@@ -548,6 +548,10 @@ REVIEWED = [
     Pattern("a lane waits for a later position", "§3.2",
             program(agent("L0", [At(0, wait(B)), At(1, ld(X))], thread=0),
                     agent("L1", [At(5, arrive(B)), At(6, st(X))], thread=1)), RACE),
+    # L0 never waits: its store can run while L1 still polls, whatever positions say.
+    Pattern("a lane that has to wait is not in step", "§3.2",
+            program(agent("L0", [At(0, EXPECT), At(1, tma_load(X, B)), At(5, st(X))], thread=0),
+                    agent("L1", [At(0, wait(B)), At(1, ld(X))], thread=1)), RACE),
     # Threads of one CTA: .cta fences are enough around a relaxed cluster barrier (false alarm).
     Pattern("CLB-RLX narrow fence, one CTA", "§8.7",
             threads(T0=[st(X), fence(RELEASE), cluster_arrive(RELAXED), cluster_wait()],

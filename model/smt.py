@@ -43,6 +43,8 @@ class Kind(Enum):
 
 
 MAX_PAIRS = 8000
+PAIR_MS = 2000
+"""Milliseconds that z3 gets for one pair."""
 """Pairs of operations on the same barrier: what the size of the constraints grows with."""
 BLOCKING = (Kind.WAIT, Kind.PASS, Kind.CLUSTER_WAIT)
 
@@ -189,6 +191,18 @@ class Schedule:
     order: tuple[Operation, ...]
     landed: dict[tuple[Where, int], int]
     observed: dict[Where, int]
+
+
+def satisfiable(z3: Any, solver: Any, milliseconds: int, *assumed: Formula) -> bool:
+    """Ask z3. Errors: BudgetExceeded when it does not know; KeyboardInterrupt when it was
+    interrupted, which z3 reports as not knowing."""
+    solver.set("timeout", milliseconds)
+    answer = solver.check(*assumed)
+    if answer == z3.unknown:
+        if "interrupt" in solver.reason_unknown():
+            raise KeyboardInterrupt
+        raise BudgetExceeded("the time limit was reached while searching schedules")
+    return bool(answer == z3.sat)
 
 
 class Schedules:
@@ -393,12 +407,8 @@ class Schedules:
         Errors: BudgetExceeded when `deadline` (of `time.monotonic()`) passes first.
         """
         left = self._left(deadline)
-        self.solver.set("timeout", left)
-        answer = self.solver.check()
-        if answer == self.z3.unsat:
+        if not satisfiable(self.z3, self.solver, left):
             return None
-        if answer != self.z3.sat:
-            raise BudgetExceeded("the time limit was reached while searching schedules")
         model = self.solver.model()
         self._block(model)
         return self._schedule(model)
@@ -746,7 +756,7 @@ class _Pair:
             self._spread(self.fresh.pop())
         self._accept()
         self.solver.add(two < one)
-        if self.solver.check(*self.rules.values()) == self.z3.sat:
+        if satisfiable(self.z3, self.solver, PAIR_MS, *self.rules.values()):
             return Reversal(self._order(self.solver.model()))
         names = {str(literal) for literal in self.solver.unsat_core()}
         return Core(tuple(name for name in self.rules if name in names))

@@ -1,0 +1,51 @@
+"""The documents are true: the generated page is fresh, and what is named exists."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PACKAGES = ("model", "kernels_abstract", "litmus")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+CODE = re.compile(r"`([\w/.]+/[\w.]+\.(?:py|md|lark|lock))`")
+
+
+def test_the_rules_page_is_fresh() -> None:
+    make = runpy.run_path(str(DOCS / "make_rules.py"))
+    fresh = make["page"]() == (DOCS / "rules.md").read_text(encoding="utf-8")
+    assert fresh, "docs/rules.md is stale: run `python docs/make_rules.py` and read the diff"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in headings(path), f"{page.name} links to {target}#{anchor}"
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = CODE.findall(page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_is_in_the_file_map(package: str) -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    modules = [p.name for p in (ROOT / package).glob("*.py") if not p.name.startswith("__")]
+    missing = [name for name in modules if f"`{name}`" not in text]
+    assert not missing, f"docs/architecture.md: say in the file map what {missing} hold"

@@ -26,7 +26,8 @@ def sentence(finding: Finding) -> str:
 def place_name(place: Place) -> str:
     """Who executes it, as precisely as is known."""
     tile = "" if place.tile is None else f", tile {place.tile}"
-    return f"{place.agent}, CTA {place.cta}, warp {place.warp}{tile}"
+    thread = "" if place.thread is None else f", thread {place.thread}"
+    return f"{place.agent}, CTA {place.cta}, warp {place.warp}{thread}{tile}"
 
 
 def headline(results: Sequence[Result]) -> str:
@@ -168,8 +169,12 @@ def _agents(finding: Finding) -> tuple[str, str]:
     if first.warp != second.warp:
         return _of_warp(first), _of_warp(second)
     if first.agent == THREAD:
-        return "a thread", "another thread"
+        return _of_thread(first, "a thread"), _of_thread(second, "another thread")
     return first.agent, f"another lane of {second.agent}"
+
+
+def _of_thread(place: Place, unknown: str) -> str:
+    return unknown if place.thread is None else f"thread {place.thread}"
 
 
 def _of_warp(place: Place) -> str:

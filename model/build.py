@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -89,7 +89,6 @@ class GraphBuilder:
         self.issue_in_order = "issue" in self.rules
         self.lockstep = "lanes-run-together" in self.rules
         self.strands: dict[object, Strand] = {}
-        self.warp_mates = Counter((agent.cta, agent.warp) for agent in run.program.agents)
         self.by_guard: dict[tuple[Choice, bool], int] = defaultdict(int)
         self.entered: dict[Where, int] = {}
         self.waiting: dict[tuple[Barrier, int], list[tuple[int, Label]]] = defaultdict(list)
@@ -123,7 +122,7 @@ class GraphBuilder:
 
     def _strand(self, where: Where) -> Strand:
         agent = self.run.agent(where)
-        merged = self.lockstep and self.warp_mates[agent.cta, agent.warp] > 1
+        merged = self.lockstep and self.graph.warp_mates[agent.cta, agent.warp] > 1
         key: object = (agent.cta, agent.warp) if merged else where.agent
         strand = self.strands.get(key)
         if strand is None:

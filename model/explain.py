@@ -24,9 +24,11 @@ def place_of(graph: Graph, where: Where) -> Place:
     name = instruction.mnemonic or instruction.text
     if isinstance(instruction, (ins.MbarrierArrive, ins.Bar)):
         name = instruction.text.split()[0]
+    mates = graph.warp_mates[agent.cta, agent.warp]
     return Place(
-        agent.name, agent.cta, agent.warp, name, step.tile, step.source.line, instruction.text
-    )
+        agent.name, agent.cta, agent.warp, name, step.tile, step.source.line, instruction.text,
+        agent.thread if mates > 1 else None,
+    )  # fmt: skip
 
 
 class Explainer:

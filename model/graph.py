@@ -8,7 +8,7 @@ the run, which is a topological order. Sets of accesses are bit sets: bit i is `
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -115,6 +115,11 @@ class Graph:
         for event in self.accesses:
             found.setdefault(event.begin, []).append(event)
         return found
+
+    @cached_property
+    def warp_mates(self) -> Counter[tuple[int, int]]:
+        """How many agents share a warp."""
+        return Counter((agent.cta, agent.warp) for agent in self.run.program.agents)
 
     @property
     def program(self) -> Program:

@@ -23,6 +23,8 @@ class Place:
     line: int
     text: str = ""
     """The instruction with its operands, for people."""
+    thread: int | None = None
+    """Which thread of the CTA, when the agent is one of several threads of a warp."""
 
     def as_json(self) -> dict[str, object]:
         return {

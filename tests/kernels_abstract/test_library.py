@@ -27,8 +27,8 @@ SWAPS, KEEPS = "flashinfer_mla_1cta_swaps", "flashinfer_mla_1cta_keeps"
 TVM, CPU = "tvm_merge_state_inplace", "tvm_merge_state_inplace_cpu"
 
 PARAMETERS = {
-    KEEPS: {"q": 2, "kv": 4, "s": 2, "p": 2, "stats": 2, "o": 1, "work": [8]},
-    SWAPS: {"q": 2, "kv": 4, "s": 1, "p": 1, "stats": 1, "o": 2, "work": [8]},
+    KEEPS: {"q": 2, "kv": 4, "s": 2, "p": 2, "stats": 2, "o": 1, "work": [8], "waits": True},
+    SWAPS: {"q": 2, "kv": 4, "s": 1, "p": 1, "stats": 1, "o": 2, "work": [8], "waits": True},
     BF16: {
         "corr": 2, "p": 2, "o": 1, "s": 2, "kv": 7, "work": [8],
         "fix": False, "fix_in_runtime": False,

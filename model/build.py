@@ -13,9 +13,10 @@ from .instructions import Access, Pool, Proxy, Role, Scope, Sem
 from .pipes import PipeTracker
 from .program import Barrier, Choice, Region, Space, Step
 from .readings import ASSUMPTIONS, LANES_TOGETHER, Reading
+from .registers import RegisterFile
 from .rules import TABLE, Kind, Rule, RuleTable
 from .run import Run, Where
-from .strand import Definition, Strand
+from .strand import Strand
 
 SHARED = frozenset(ASSUMPTIONS) - {LANES_TOGETHER}
 ADDRESS_NOTE = "cp and mma overlap but do not start at the same address"
@@ -89,6 +90,7 @@ class GraphBuilder:
         self.issue_in_order = "issue" in self.rules
         self.lockstep = "lanes-run-together" in self.rules
         self.strands: dict[object, Strand] = {}
+        self.register_files: dict[int, RegisterFile] = {}
         self.by_guard: dict[tuple[Choice, bool], int] = defaultdict(int)
         self.entered: dict[Where, int] = {}
         self.waiting: dict[tuple[Barrier, int], list[tuple[int, Label]]] = defaultdict(list)
@@ -129,6 +131,12 @@ class GraphBuilder:
             pipes = PipeTracker(self.reading, self.rules)
             strand = self.strands[key] = Strand(len(self.strands), merged, pipes)
         return strand
+
+    def _registers(self, where: Where) -> RegisterFile:
+        file = self.register_files.get(where.agent)
+        if file is None:
+            file = self.register_files[where.agent] = RegisterFile(self.graph.values)
+        return file
 
     def _enter(self, strand: Strand, where: Where) -> int:
         """The issue node of a step, after the steps of earlier positions.
@@ -215,12 +223,14 @@ class GraphBuilder:
     def _step(self, where: Where) -> None:
         step = self.run.step(where)
         strand = self._strand(where)
+        registers = self._registers(where)
         if isinstance(step.instruction, ins.Compute):
-            self._compute(strand, where, step.instruction)
+            compute, guard = step.instruction, self._guard(step)
+            registers.compute(compute.register, compute.function, compute.registers, guard)
             return
         traits = self._traits(step.instruction)
         if traits.idle:
-            self._define(strand, where, step.instruction, [])
+            self._define(where, step, [], registers)
             return
         if isinstance(step.instruction, (ins.Bar, ins.BarWarpSync)):
             self._barrier(strand, where, step.instruction)
@@ -233,12 +243,13 @@ class GraphBuilder:
         if traits.special:
             self._special(strand, node, where, step)
         if step.instruction.reads:
-            self._use(strand, where, step.instruction.reads)
+            for number in members(registers.perhaps(step.instruction.reads, self._guard(step))):
+                self.graph.accesses[number].used = True
         begins: list[int] = []
         events: list[AccessEvent] = []
         if traits.begins:
             begins, events = self._accesses(strand, node, where, step, traits)
-        self._define(strand, where, step.instruction, events)
+        self._define(where, step, events, registers)
         if traits.bounds:
             self._bind(strand, node, step, traits)
         if step.instruction.signals:
@@ -306,7 +317,7 @@ class GraphBuilder:
         if isinstance(instruction, (ins.BulkWaitGroup, ins.CpAsyncWaitGroup)):
             bits &= self._retired(strand, where.agent, pool, instruction)
         elif rule.name == "register-use":
-            bits &= self._loads_of(strand, where, instruction.reads)
+            bits &= self._registers(where).loads(instruction.reads, self._guard(step))
         bits &= ~strand.assumed[rule.name]
         bits = self._when(self._only(bits, rule), mask)
         if not bits:
@@ -396,80 +407,6 @@ class GraphBuilder:
         for group in groups[: max(0, len(groups) - wait.pending)]:
             bits |= group
         return bits
-
-    # --- registers ---------------------------------------------------------------------------
-
-    def _reaching(self, strand: Strand, where: Where, register: str) -> list[Definition]:
-        """Definitions that may reach a use: back to the first that certainly does."""
-        known = strand.registers.get((where.agent, register), [])
-        if len(known) == 1 and not known[0].guard:
-            return known
-        guard = self._guard(self.run.step(where))
-        found = []
-        for definition in reversed(known):
-            excluded = any((choice, not outcome) in guard for choice, outcome in definition.guard)
-            if not excluded:
-                found.append(definition)
-                if definition.guard <= guard:
-                    break
-        return found
-
-    def _loads_of(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> int:
-        """Loads whose value a use of `registers` needs, whichever way branches went."""
-        loads = 0
-        for register in registers:
-            reaching = self._reaching(strand, where, register)
-            if reaching:
-                certain = -1
-                for definition in reaching:
-                    certain &= definition.loads
-                loads |= certain
-        return loads
-
-    def _compute(self, strand: Strand, where: Where, compute: ins.Compute) -> None:
-        """Arithmetic orders nothing: it only passes on what its operands stand for."""
-        operands = self._operands(strand, where, compute.registers)
-        loads = self._loads_of(strand, where, compute.registers)
-        perhaps = self._perhaps(strand, where, compute.registers)
-        value = self._value(Value(compute.function, operands))
-        self._write_register(strand, where, compute.register, loads, perhaps, value)
-
-    def _write_register(
-        self, strand: Strand, where: Where, register: str, loads: int, perhaps: int, value: int
-    ) -> None:
-        guard = self._guard(self.run.step(where))
-        known = strand.registers.setdefault((where.agent, register), [])
-        if not guard:
-            known.clear()
-        known.append(Definition(guard, loads, perhaps, value))
-
-    def _perhaps(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> int:
-        """Loads that some branch outcome makes `registers` depend on."""
-        loads = 0
-        for register in registers:
-            for definition in self._reaching(strand, where, register):
-                loads |= definition.perhaps
-        return loads
-
-    def _use(self, strand: Strand, where: Where, registers: tuple[str, ...]) -> None:
-        for number in members(self._perhaps(strand, where, registers)):
-            self.graph.accesses[number].used = True
-
-    def _operands(
-        self, strand: Strand, where: Where, registers: tuple[str, ...]
-    ) -> tuple[int, ...]:
-        found = []
-        for register in registers:
-            reaching = self._reaching(strand, where, register)
-            if len(reaching) == 1:
-                found.append(reaching[0].value)
-            else:
-                found.append(self._value(Value(f"undefined {register}")))
-        return tuple(found)
-
-    def _value(self, value: Value) -> int:
-        self.graph.values.append(value)
-        return len(self.graph.values) - 1
 
     # --- accesses ----------------------------------------------------------------------------
 
@@ -624,22 +561,22 @@ class GraphBuilder:
         pipes.add(instruction, access.operand, access.role, access.region, 1 << event.number)
 
     def _define(
-        self, strand: Strand, where: Where, instruction: ins.Instruction, events: list[AccessEvent]
+        self, where: Where, step: Step, events: list[AccessEvent], registers: RegisterFile
     ) -> None:
         """A load defines its register; a store keeps what it stores."""
+        instruction, guard = step.instruction, self._guard(step)
         if isinstance(instruction, (ins.Load, ins.Tcgen05Ld, ins.Atomic)) and instruction.writes:
             number = events[0].number if events else -1
-            value = self._value(Value("load", region=instruction.region, access=number))
             loads = 1 << number if events else 0
             for event in events:
                 event.used = isinstance(instruction, ins.Atomic)
-            self._write_register(strand, where, instruction.register, loads, loads, value)
+            value = Value("load", region=instruction.region, access=number)
+            registers.define(instruction.register, guard, loads, loads, value)
         elif isinstance(instruction, (ins.Store, ins.Tcgen05St)) and events:
             if instruction.registers:
-                operands = self._operands(strand, where, instruction.registers)
-                self.graph.stored[events[0].number] = operands
+                self.graph.stored[events[0].number] = registers.read(instruction.registers, guard)
             elif isinstance(instruction, ins.Store) and instruction.value is not None:
-                constant = self._value(Value(f"constant {instruction.value}"))
+                constant = registers.constant(instruction.value)
                 self.graph.stored[events[0].number] = (constant,)
 
     def _commit_group(

@@ -1,9 +1,8 @@
-"""A strand of program order while the graph is built: what is pending, known bounds, registers."""
+"""A strand of program order while the graph is built: what is pending, and known bounds."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from .graph import AccessEvent, Guard
 from .instructions import Pool
@@ -13,16 +12,6 @@ from .rules import Rule
 
 Bound = tuple[int, Guard, Rule]
 """Later accesses begin after this node, when the guard holds, by this rule."""
-
-
-@dataclass(frozen=True)
-class Definition:
-    """A register's definition: loads it certainly, and perhaps, depends on; its value."""
-
-    guard: Guard
-    loads: int
-    perhaps: int
-    value: int
 
 
 class Strand:
@@ -58,7 +47,6 @@ class Strand:
         self.last_mma: dict[int, list[int]] = {}
         self.groups: dict[tuple[int, Pool], list[int]] = defaultdict(list)  # groups are a thread's
         self.open_group: dict[tuple[int, Pool], int] = defaultdict(int)
-        self.registers: dict[tuple[int, str], list[Definition]] = {}
 
     def bind(self, pool: Pool, node: int, guard: Guard, rule: Rule) -> None:
         """Add a bound; an unconditional one replaces the earlier ones of its rule."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..model.program import Barrier, Region, Space
 from . import syntax
 from .expressions import Scope, bounded, integer
-from .suggest import suggestion
+from .suggest import or_declare
 from .syntax import Position
 
 MBARRIER_BYTES = 8
@@ -223,7 +223,7 @@ class Declarer:
 
     def find(self, name: str, position: Position) -> Mbarriers:
         if name not in self.layout.mbarriers:
-            hint = suggestion(name, self.layout.mbarriers)
+            hint = or_declare(name, self.layout.mbarriers, "mbarrier NAME count N")
             raise position.error(f"no mbarrier is named `{name}`{hint}")
         return self.layout.mbarriers[name]
 

@@ -15,7 +15,7 @@ from . import expressions, syntax
 from .expressions import Run
 from .layout import Array, Layout, Mbarriers
 from .strand import Strand
-from .suggest import suggestion
+from .suggest import or_declare
 from .syntax import Position
 
 Values = tuple[int, ...]
@@ -287,7 +287,8 @@ class Form:
         if name.name in other:
             wrong = "array" if what == "mbarrier" else "mbarrier"
             return name.position.error(f"`{name.name}` is an {wrong}; write `{self.usage}`")
-        hint = suggestion(name.name, known)
+        forms = {"array": "shared NAME bytes N", "mbarrier": "mbarrier NAME count N"}
+        hint = or_declare(name.name, known, forms.get(what, f"{what} NAME"))
         return name.position.error(f"no {what} is named `{name.name}`{hint}")
 
     def unwrap(

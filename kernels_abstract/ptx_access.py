@@ -65,7 +65,11 @@ class _Results:
 
 @effect("ld")
 def load(machine: Machine, ins: PtxInstruction) -> None:
-    """ld, ld.global.nc: every element of the result comes from this load."""
+    """ld, ld.global.nc: every element of the result comes from this load.
+
+    A strong load may read what another thread stores meanwhile (§8.9.2): which value, only the
+    schedule knows, so it stays unknown.
+    """
     sem, scope = _ordering(machine, ins)
     items = elements(ins.operands[0])
     size = ins.bits // 8
@@ -83,7 +87,7 @@ def load(machine: Machine, ins: PtxInstruction) -> None:
         for i, (result, bits) in enumerate(zip(results, content.parts, strict=True)):
             single = len(results) == 1
             own = node if single else machine.provenance.operation(f"part{i}", (node,))
-            result.set(lane, bits, own)
+            result.set(lane, bits if sem is Sem.WEAK else None, own)
     for item, result in zip(items, results, strict=True):
         machine.write(item, machine.extended(result.value(), ins.type, item))
 

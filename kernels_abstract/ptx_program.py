@@ -248,7 +248,7 @@ def _program(machine: Machine, module: Module, entry: Entry, launch: Launch) -> 
         clusters=launch.ctas,
         path=module.path,
         lines=module.lines,
-        notes=_notes(launch) + list(machine.notes),
+        notes=[_version(module), *_notes(launch), *machine.notes],
     )
 
 
@@ -257,6 +257,10 @@ def _shown_parameters(launch: Launch) -> dict[str, object]:
     if launch.ctas > 1:
         shown["cluster"] = list(launch.cluster)
     return shown | dict(launch.parameters) | {k: v for k, v in launch.pointers.items() if k != v}
+
+
+def _version(module: Module) -> str:
+    return f"the file says .version {module.version}; --isa chooses the rules it is judged by"
 
 
 def _notes(launch: Launch) -> list[str]:

@@ -13,7 +13,7 @@ from .layout import Layout, Ring
 from .opcodes import lower
 from .operands import Form
 from .strand import COMPILE_COST, Budget, Statement, Strand
-from .suggest import suggestion
+from .suggest import or_declare, suggestion
 from .syntax import Position
 
 RING_WORDS = ("producer_acquire", "producer_commit", "consumer_wait", "consumer_release")
@@ -138,7 +138,8 @@ class AgentCompiler:
     def find_ring(self, node: syntax.Expression, scope: Scope) -> Ring:
         name = scope.real_name(node.name) if isinstance(node, syntax.Name) else ""
         if name not in self.layout.rings:
-            hint = suggestion(name, self.layout.rings)
+            form = "ring NAME: full F, empty E, depth D"
+            hint = or_declare(name, self.layout.rings, form)
             raise node.position.error(f"no ring is named `{name}`{hint}")
         return self.layout.rings[name]
 

@@ -10,3 +10,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """The nearest known name as the end of a sentence, or nothing."""
     near = difflib.get_close_matches(name[:100], list(dict.fromkeys(known)), n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def or_declare(name: str, known: Iterable[str], form: str) -> str:
+    """The nearest known name, or how to declare one: `form` shows it with `NAME`."""
+    return suggestion(name, known) or f"; declare it: `{form.replace('NAME', name[:40])}`"

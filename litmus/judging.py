@@ -143,6 +143,7 @@ def _stopped(
         reading=reading.name,
         isa=reading.isa,
         verdict="unknown",
+        complete=False,
         notes=(str(reason),),
         seconds=time.monotonic() - started,
     )

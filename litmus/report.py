@@ -288,7 +288,7 @@ def _program_order_in_one(steps: Sequence[ProofStep]) -> Iterator[tuple[str, Pro
 def _not_checked(result: Result) -> Iterator[RenderableType]:
     yield Text()
     yield Text("What this stands on, and what was not checked", "bold")
-    covered = "not all interleavings" if result.verdict == "unknown" else "every interleaving"
+    covered = "every interleaving" if result.complete else "not all interleavings"
     yield _item(
         f"PTX ISA {result.isa}, reading `{result.reading}`; these parameter values only; "
         f"{covered} of these steps"

@@ -91,13 +91,14 @@ def _proxy(finding: Finding) -> str:
 
 
 def _deadlock(finding: Finding) -> str:
-    return (
-        f"{finding.first.agent} waits for ever at {finding.first.instruction} {finding.location}"
-        f"{_of_tile(finding.first)}"
-    )
+    what, where = finding.first.instruction, finding.location
+    place = where if where.startswith(what) else f"{what} {where}"
+    return f"{finding.first.agent} waits for ever at {place}{_of_tile(finding.first)}"
 
 
 def _lap(finding: Finding) -> str:
+    if "nobody" in finding.reason:
+        return f"{finding.first.agent} arrives at {finding.location} too soon"
     return (
         f"{finding.first.agent}'s {finding.first.instruction} {finding.location}"
         f"{_of_tile(finding.first)} may miss its phase: the barrier can be a lap ahead"

@@ -14,7 +14,7 @@ from .pipes import PipeTracker
 from .program import Barrier, Choice, Region, Space, Step
 from .readings import ASSUMPTIONS, LANES_TOGETHER, Reading
 from .registers import RegisterFile
-from .rules import TABLE, Kind, Rule, RuleTable
+from .rules import TABLE, Kind, Rule, RuleTable, any_access
 from .run import Run, Where
 from .strand import Strand
 
@@ -86,7 +86,7 @@ class GraphBuilder:
         self._known_traits: dict[int, Traits] = {}
         self._rules_of_class: dict[type[ins.Instruction], tuple[list[Rule], list[Rule]]] = {}
         self.program_order = "po" in self.rules
-        self.copies_in_order = "iss" in self.rules
+        self.in_order = table["iss"].takes if "iss" in self.rules else frozenset[Pool]()
         self.issue_in_order = "issue" in self.rules
         self.lockstep = "lanes-run-together" in self.rules
         self.strands: dict[object, Strand] = {}
@@ -376,7 +376,7 @@ class GraphBuilder:
         return named, bits & ~named
 
     def _only(self, bits: int, rule: Rule) -> int:
-        if not bits or rule.access is TABLE["wait::ld"].access:
+        if not bits or rule.access is any_access:
             return bits  # the row takes any access
         kept = 0
         for number in members(bits):
@@ -437,11 +437,10 @@ class GraphBuilder:
         if isinstance(step.instruction, ins.MbarrierTryWait):  # it polls before it passes
             before = self.graph.nodes[issue].preds
             preds = [(node, AFTER_PO) for node, label in before if label.edge is Edge.PO]
+        elif pool in self.in_order:
+            preds = [(issue, AFTER_ISS)]
         elif pool not in TCGEN05_POOLS:
-            copies = pool is not Pool.GENERIC
-            label = AFTER_ISS if copies else AFTER_PO
-            ordered = self.copies_in_order if copies else self.program_order
-            preds = [(issue, label)] if ordered else []
+            preds = [(issue, AFTER_PO)] if self.program_order and pool is Pool.GENERIC else []
         else:
             preds = self._last_bounds(strand, issue, step, proxy)
         return self._node("begin", where, preds)
@@ -486,8 +485,6 @@ class GraphBuilder:
             graph.tmem |= bit
         if access.role in (Role.READ, Role.OBJECT):
             graph.reads |= bit
-        else:
-            graph.writes_of_cta[agent.cta] |= bit
         for item in self._guard(step):
             self.by_guard[item] |= bit
         return event
@@ -520,7 +517,7 @@ class GraphBuilder:
                 finals.append(Injection(strand.done_generic & earlier, State(), "po"))
             self._other_lanes(strand, event)
         elif event.pool in (Pool.BULK, Pool.CP_ASYNC):
-            rule = "iss" if self.copies_in_order else ""
+            rule = "iss" if event.pool in self.in_order else ""
             if event.pool is Pool.CP_ASYNC:
                 self._other_lanes(strand, event)
         elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:

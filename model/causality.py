@@ -30,7 +30,7 @@ from .composition import (
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
-from .readings import ASYNC_READ_DONE, FENCE_ANYWHERE, WAR_NO_FENCE, Reading
+from .readings import ASYNC_READ_DONE, WAR_NO_FENCE, Reading
 
 AT_THE_END = frozenset((ASYNC_READ_DONE, WAR_NO_FENCE))
 CLOCK = 512
@@ -302,7 +302,7 @@ class Causality:
         """Of `bits`, those whose order crosses to this access's proxy: surely, and with a doubt."""
         here = event.access.proxy
         same = bits & self.by_proxy[here]
-        if here is Proxy.ASYNC and not self.context.reading.holds(FENCE_ANYWHERE):
+        if here is Proxy.ASYNC and not self.context.has("proxy-fence-anywhere"):
             same &= self.by_cta.get(event.cta, 0)  # same proxy, same thread block (§8.9.5)
         crossing = bits & ~same
         if here is Proxy.TMEM or not crossing:
@@ -328,7 +328,7 @@ class Causality:
     def _fenced(self, state: State, event: AccessEvent) -> bool:
         if ALL_CTAS in state.fenced:
             return True
-        if self.context.reading.holds(FENCE_ANYWHERE):
+        if self.context.has("proxy-fence-anywhere"):
             return bool(state.fenced)
         return event.cta in state.fenced
 

@@ -27,11 +27,14 @@ from .program import Choice, Program, TimeLimit
 from .readings import (
     ACQUIRE_TCGEN05,
     ASSUMPTIONS,
+    ASYNC_READ_DONE,
     COMPLETED_RIDES,
     CTA_SPANS_CLUSTER,
+    FENCE_ANYWHERE,
     LANES_TOGETHER,
     OWN_EFFECTS,
     REGISTER_USE,
+    WAR_NO_FENCE,
     Reading,
     reading_named,
 )
@@ -147,7 +150,7 @@ class Checker:
         return Result(
             self.program.name, self.program.parameters, self.reading.name, self.reading.isa,
             verdict, used, tuple(findings[:max_findings]), proofs, self.program.bounds,
-            tuple(self.notes), max(0, len(findings) - max_findings),
+            tuple(self.notes), max(0, len(findings) - max_findings), complete=not self.unknown,
         )  # fmt: skip
 
     @cached_property
@@ -284,8 +287,8 @@ class Checker:
         return Finding(
             group.key.kind, group.key.severity, first.access.region.label, group.count,
             place_of(graph, first.where), place_of(graph, second.where), group.key.hazard,
-            group.key.reason, (), LazyRows(partial(explainer.schedule, first, second)), (),
-            missing, remedy,
+            group.key.reason, _named(group.key.reason),
+            LazyRows(partial(explainer.schedule, first, second)), (), missing, remedy,
         )  # fmt: skip
 
     def _confirmed(self, judgement: Judgement, group: Group) -> bool:
@@ -326,7 +329,8 @@ class Checker:
     # --- assumptions and proofs --------------------------------------------------------------
 
     def _used_assumptions(self, judgement: Judgement) -> tuple[str, ...]:
-        """A smallest set (by taking them away one by one) that gives the same answer."""
+        """Assumptions without which some ordered pair would not be: those left after taking
+        away, one by one, what changes nothing."""
         needed = self.reading
         for assumption in reversed(ASSUMPTIONS):  # the boldest first
             if assumption not in needed.assumptions:
@@ -347,7 +351,9 @@ class Checker:
         if assumption == LANES_TOGETHER:
             warps = [(agent.cta, agent.warp) for agent in self.program.agents]
             return len(set(warps)) < len(warps)
-        return Proxy.ASYNC in proxies
+        if assumption in (ASYNC_READ_DONE, WAR_NO_FENCE, FENCE_ANYWHERE):
+            return Proxy.ASYNC in proxies
+        return True
 
     def _same_answer(self, judgement: Judgement, reading: Reading) -> bool:
         if self._graph(reading) is not judgement.graph:
@@ -376,6 +382,11 @@ class Checker:
             if proof is not None:
                 proofs.append(proof)
         return tuple(proofs)
+
+
+def _named(reason: str) -> tuple[str, ...]:
+    """The assumptions that a finding's reason names."""
+    return tuple(name for name in ASSUMPTIONS if name in reason.split())
 
 
 def _following(first: AccessEvent, second: AccessEvent, default: bool) -> Decide:

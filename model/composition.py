@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .instructions import Scope, Sem
 from .program import Name
-from .readings import FENCE_ANYWHERE, Reading
+from .readings import Reading
 from .rules import RuleTable
 
 
@@ -351,7 +351,7 @@ class Composition:
 
     def _plain(self, state: State) -> State:
         """Where a proxy fence counts anywhere on the path, it does not matter which CTA's."""
-        if state.fenced and self.context.reading.holds(FENCE_ANYWHERE):
+        if state.fenced and self.context.has("proxy-fence-anywhere"):
             return state._replace(fenced=EVERY_CTA)
         return state
 

@@ -42,15 +42,19 @@ class Explainer:
         """The fewest steps that let `second` take effect while `first` has yet to.
 
         Everything that must precede the start of both, in the order of the run; then the second
-        access, then the first.
+        access, then the first. Branches go as the two accesses need, and else are not taken.
         """
         needed = self._ancestors([first.issue, second.begin])
-        needed |= self._ancestors([second.issue]) if self._reaches(second, first) else set()
+        if first.issue not in self._ancestors([second.begin]):
+            needed |= self._ancestors([second.issue])
+        forced = first.guard | second.guard
         rows = []
         for number in sorted(needed):
-            node = self.graph.nodes[number]
-            row = self._row(number, first, second)
-            if row is not None and node.where not in (second.where,):
+            where = self.graph.nodes[number].where
+            guard = self.graph.step(where).guard
+            executed = all(item in forced or not item[1] for item in guard)
+            row = self._row(number, first, second) if executed else None
+            if row is not None and where != second.where:
                 rows.append(row)
         asynchronous = second.pool in UNORDERED_POOLS
         rows.append(
@@ -60,10 +64,6 @@ class Explainer:
         )
         rows.append(ScheduleRow(place_of(self.graph, first.where), "access", "first"))
         return tuple(rows)
-
-    def _reaches(self, second: AccessEvent, first: AccessEvent) -> bool:
-        """May the second instruction be issued before the first access ends? (Else it floats.)"""
-        return first.issue not in self._ancestors([second.begin])
 
     def _row(self, number: int, first: AccessEvent, second: AccessEvent) -> ScheduleRow | None:
         node = self.graph.nodes[number]
@@ -257,7 +257,7 @@ def completion(event: AccessEvent) -> str:
         Pool.TCGEN05_LD: "tcgen05.wait::ld",
         Pool.TCGEN05_ST: "tcgen05.wait::st",
         Pool.TCGEN05_MMA: "tcgen05.commit",
-    }[event.pool]
+    }.get(event.pool, "an instruction that waits for its completion")
 
 
 def is_read(event: AccessEvent) -> bool:

@@ -88,7 +88,6 @@ class Graph:
     """Order that ends at this access and goes no further: same-thread order, iss, pipes."""
     tmem: int = 0
     reads: int = 0
-    writes_of_cta: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     values: list[Value] = field(default_factory=list)
     stored: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Store access -> what it stores, as indices into `values`."""

@@ -117,8 +117,6 @@ class Instruction:
 
     mnemonic: ClassVar[str] = ""
     pool: ClassVar[Pool] = Pool.GENERIC
-    collective: ClassVar[bool] = False
-    """`.sync.aligned`: executed by the warp as a whole (PTX ISA §9.7.18.8)."""
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -539,7 +537,6 @@ class Tcgen05Alloc(Instruction):
     columns: Region
     address: Region | None = None
     mnemonic = "tcgen05.alloc"
-    collective = True
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -553,7 +550,6 @@ class Tcgen05Alloc(Instruction):
 class Tcgen05Dealloc(Instruction):
     columns: Region
     mnemonic = "tcgen05.dealloc"
-    collective = True
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -566,7 +562,6 @@ class Tcgen05Ld(Instruction):
     register: str = ""
     mnemonic = "tcgen05.ld"
     pool = Pool.TCGEN05_LD
-    collective = True
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -583,7 +578,6 @@ class Tcgen05St(Instruction):
     registers: tuple[str, ...] = ()
     mnemonic = "tcgen05.st"
     pool = Pool.TCGEN05_ST
-    collective = True
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -667,7 +661,6 @@ class Tcgen05Wait(Instruction):
     """tcgen05.wait::ld or ::st: the thread's earlier loads (stores) are complete (§9.7.18.8.5)."""
 
     stores: bool = False
-    collective = True
 
     @property
     def text(self) -> str:

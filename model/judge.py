@@ -52,13 +52,12 @@ class Group:
 
 @dataclass
 class Judgement:
-    """What the pairs of one graph come to. `unordered` is comparable between readings."""
+    """What the pairs of one graph come to; `ordered`: for each access, conflicting ones before."""
 
     graph: Graph
     causality: Causality
     conflicts: Conflicts
     groups: dict[GroupKey, Group]
-    unordered: list[int]
     ordered: list[int]
 
 
@@ -116,9 +115,7 @@ class Judge:
         if self.other is not None:
             self._other_version(conflicting)
         ordered = [c & b.surely for c, b in zip(conflicting, self.before, strict=True)]
-        return Judgement(
-            self.graph, self.causality, self.conflicts, self.groups, unordered, ordered
-        )
+        return Judgement(self.graph, self.causality, self.conflicts, self.groups, ordered)
 
     def _sort(self, number: int, bits: int) -> None:
         """Split the unordered partners of one access by what is missing, then by instruction."""

@@ -118,7 +118,7 @@ class Matching:
     def _bytes(self, barrier: Barrier, phases: list[list[tuple[Where, int]]]) -> None:
         """A last phase whose arrivals are all there but whose bytes do not add up."""
         number = self.run.completed[barrier]
-        if number >= len(phases) or barrier.count is None:
+        if number >= len(phases) or barrier not in self.run.counts:
             return
         arrived, tx, last = 0, 0, phases[number][0][0] if phases[number] else None
         for where, signal in phases[number]:
@@ -130,7 +130,7 @@ class Matching:
             elif isinstance(instruction, ins.MbarrierArrive):
                 arrived += instruction.count * lanes
                 tx += instruction.expect - instruction.complete
-        if last is not None and arrived == barrier.count and tx != 0:
+        if last is not None and arrived == self.run.counts[barrier] and tx != 0:
             word = "more" if tx < 0 else "fewer"
             reason = f"{word} bytes arrive than are expected in phase {number} (tx-count {tx})"
             self.found.append(Unstable("count", last, barrier.label, reason))
@@ -145,14 +145,14 @@ class Matching:
         for number in range(1, len(phases)):
             for where, signal in phases[number]:
                 seen_before = self.reach[self._node_of(where, signal)] & waits.get(number - 1, 0)
-                if not seen_before and not self._reborn(where, barrier):
+                if not seen_before and not self._reborn(barrier):
                     reason = (
                         f"phase {number} begins though nobody has waited for phase {number - 1}"
                     )
                     self.found.append(Unstable("lap", where, barrier.label, reason))
                     break
 
-    def _reborn(self, where: Where, barrier: Barrier) -> bool:
+    def _reborn(self, barrier: Barrier) -> bool:
         """The object was initialised again: its phases do not follow each other."""
         return (
             sum(

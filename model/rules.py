@@ -9,7 +9,8 @@ Three kinds of rule, one table:
 
 `pipelined` and the proxy rules judge a pair directly. How the rules compose along a path is the
 second table, in `composition.py`. Both are data, so that a test can remove or loosen one row and
-see a verdict change; engines and views read nothing else.
+see a verdict change. A rule whose condition is more than a class and a pool is asked for by name
+where it applies: `build.py` (bounds, pipes, signals), `causality.py` (proxies, pairs).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .readings import (
     ASYNC_READ_DONE,
     COMPLETED_RIDES,
     CTA_SPANS_CLUSTER,
+    FENCE_ANYWHERE,
     LANES_TOGETHER,
     OWN_EFFECTS,
     REGISTER_USE,
@@ -52,7 +54,7 @@ def _always(_: Instruction) -> bool:
     return True
 
 
-def _any_access(_: Access) -> bool:
+def any_access(_: Access) -> bool:
     return True
 
 
@@ -70,15 +72,15 @@ class Rule:
     at: tuple[type[Instruction], ...] = ()
     when: Callable[[Instruction], bool] = _always
     takes: frozenset[Pool] = frozenset()
-    access: Callable[[Access], bool] = _any_access
+    access: Callable[[Access], bool] = any_access
     assumption: str | None = None
     since: str = "6.0"
-    until: str = "9.4"
+    until: str | None = None
 
     def applies(self, reading: Reading) -> bool:
         if self.assumption is not None and not reading.holds(self.assumption):
             return False
-        return reading.since(self.since) and reading.until(self.until)
+        return reading.since(self.since) and (self.until is None or reading.until(self.until))
 
     def fires_at(self, instruction: Instruction) -> bool:
         return isinstance(instruction, self.at) and self.when(instruction)
@@ -316,6 +318,12 @@ _TABLE: tuple[Rule, ...] = (
         "proxy-fence", "PTX §9.7.15.4", Kind.PAIR,
         "fence.proxy.async on the path lets order cross between generic and async proxy",
         "spaces it does not name; order between threads",
+    ),
+    Rule(
+        "proxy-fence-anywhere", "PTX §8.9.5 (no clause for it)", Kind.PAIR,
+        "a fence.proxy.async of any thread on the path counts, and async accesses of two CTAs are "
+        "in one proxy",
+        "a fence that is not on the path", basis=Basis.INFERRED, assumption=FENCE_ANYWHERE,
     ),
     Rule(
         "implicit-proxy-fence", "PTX §9.7.10.28 (async proxy)", Kind.PAIR,

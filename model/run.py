@@ -67,6 +67,8 @@ class Run:
     born: dict[Where, int] = field(default_factory=dict)
     """For each wait, the number of phases that the barrier's earlier lives had."""
     completed: dict[Barrier, int] = field(default_factory=dict)
+    counts: dict[Barrier, int] = field(default_factory=dict)
+    """Expected arrivals of a phase, of the barriers that are live at the end."""
     generations: dict[tuple[object, ...], list[list[Where]]] = field(default_factory=dict)
     generation_of: dict[Where, tuple[tuple[object, ...], int]] = field(default_factory=dict)
     stuck: list[Where] = field(default_factory=list)
@@ -95,7 +97,6 @@ class Runner:
         self.inside: set[int] = set()  # agents that have arrived at an execution barrier
         self.bars: dict[tuple[object, ...], int] = defaultdict(int)
         self.released: set[Where] = set()
-        self.cluster_size = sum(agent.lanes for agent in program.agents)
 
     def execute(self) -> Run:
         teams = self._teams()
@@ -107,6 +108,7 @@ class Runner:
         for index, agent in enumerate(self.program.agents):
             if self.next[index] < len(agent.steps):
                 self.run.stuck.append(Where(index, self.next[index]))
+        self.run.counts = {b: s.count for b, s in self.barriers.items() if s.count is not None}
         self.run.completed = {b: s.completed for b, s in self.barriers.items()}
         return self.run
 

@@ -150,7 +150,8 @@ class Result:
     """What was assumed or left out by the front end, and why an answer is `unknown`."""
     dropped_findings: int = 0
     seconds: float = 0.0
-    engine: str = "causality"
+    complete: bool = True
+    """False: a bound or the time limit stopped the answer; what was found still counts."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:

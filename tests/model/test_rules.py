@@ -97,6 +97,10 @@ COMMITTED = threads(T0=[mma(D), commit(B)], T1=[wait(B), t_ld(D)])
 TMA_RAW = threads(T0=[EXPECT, tma_load(X, B)], T1=[wait(B), ld(X)])
 TMA_HISTORY = threads(T0=[st(Y), EXPECT, tma_load(X, B)], T1=[wait(B), ld(Y)])
 STORE_BY_OTHER = threads(T0=[st(X), proxy_fence(), arrive(B)], T1=[wait(B), tma_store(X)])
+FENCED_ELSEWHERE = ctas(
+    T0=[st(G), proxy_fence(), wide(arrive(REMOTE))],
+    T1=[wide(wait(REMOTE)), ins.BulkCopy((), (G,))],
+)
 MMA_READS_THEN_ST = threads(T0=[mma(D, X), commit(B)], T1=[wait(B), st(X)])
 READ_THEN_TMA = threads(T0=[ld(X), arrive(B)], T1=[wait(B), tma_load(X, B2)])
 ACROSS_CTAS = ctas(T0=[st(G), arrive(REMOTE)], T1=[wait(REMOTE), ld(G)])
@@ -188,6 +192,7 @@ REMOVED: dict[str, Row_] = {
     "pipelined-in-warp": removed(PIPED_IN_WARP),
     "pipelined-cp-overlap": removed(threads(T0=[t_cp(T), mma(D, SHIFTED)])),
     "proxy-fence": removed(STORE_BY_OTHER),
+    "proxy-fence-anywhere": removed(FENCED_ELSEWHERE),
     "implicit-proxy-fence": removed(TMA_RAW),
     "async-read-done": removed(MMA_READS_THEN_ST, HARDWARE),
     "war-without-proxy-fence": removed(READ_THEN_TMA, HARDWARE),
@@ -245,10 +250,7 @@ LOOSENED: dict[str, Row_] = {
     # program order: bounds on pools they do not name, or at instructions they do not
     "po": missed(SEED_FIXED, loose("po", at=ANY, takes=EVERY_POOL), BARE_WAIT),
     "lanes-run-together": missed(LANES, loose("lanes-run-together", assumption=None)),
-    "iss": Row_(
-        SEED_FIXED, BARE_WAIT, "race", "ordered",
-        TABLE.replacing(replace(TABLE["iss"], name="iss for all", at=ANY, takes=EVERY_POOL)),
-    ),
+    "iss": missed(SEED_FIXED, loose("iss", takes=EVERY_POOL), BARE_WAIT),
     "acquire-tcgen05": missed(SEED_FIXED, loose("acquire-tcgen05", assumption=None), BARE_WAIT),
     "after_thread_sync": missed(
         threads(T0=[t_ld(T), WAIT_LD, arrive(B)], T1=[wait(B), BEFORE, mma(T)]),
@@ -342,6 +344,9 @@ LOOSENED: dict[str, Row_] = {
         threads(T0=[t_st(T), t_ld(T)]), loose("pipelined-ld-st", since="6.0"), PTX_93
     ),
     "pipelined-across": missed(PIPED_ACROSS, loose("pipelined-across", until="9.4")),
+    "proxy-fence-anywhere": missed(
+        FENCED_ELSEWHERE, loose("proxy-fence-anywhere", assumption=None), reading_named("strict")
+    ),
     "proxy-fence": carried(
         threads(T0=[st(X), fence(), arrive(B)], T1=[wait(B), tma_store(X)]),
         row("arrive-armed", then=lambda state, label, context: fenced(

@@ -87,14 +87,6 @@ class Causality:
         self.context = Context.of(asked, graph.table)
         self.flow = Context.of(asked.one_pass, graph.table)
         self.composition = Composition(self.flow, rows)
-        self.by_proxy = dict.fromkeys(Proxy, 0)
-        self.by_cta: dict[int, int] = {}
-        self.by_strand: dict[int, int] = {}
-        for event in graph.accesses:
-            bit = 1 << event.number
-            self.by_proxy[event.access.proxy] |= bit
-            self.by_cta[event.cta] = self.by_cta.get(event.cta, 0) | bit
-            self.by_strand[event.strand] = self.by_strand.get(event.strand, 0) | bit
         self.masks = {
             Which.ALL: -1,
             Which.TMEM: graph.tmem,
@@ -103,7 +95,6 @@ class Causality:
         self.known: dict[int, Bits] = {}
         self._answers: dict[Label, dict[int, tuple[tuple[int, int], ...]]] = {}
         self._injections: list[tuple[int, Injection]] | None = None
-        self._successors: dict[int, list[tuple[int, Label]]] | None = None
         self._complete = False
 
     def under(self, reading: Reading) -> Causality:
@@ -262,9 +253,9 @@ class Causality:
         if state.piped:
             bits &= self._pipelined(event)
         if state.visible is Scope.THREAD:
-            bits &= self.graph.reads | self.by_strand.get(event.strand, 0)
+            bits &= self.graph.reads | self.graph.by_strand.get(event.strand, 0)
         elif state.visible is Scope.CTA and not self.context.has("cta-spans-cluster"):
-            bits &= self.graph.reads | self.by_cta.get(event.cta, 0)
+            bits &= self.graph.reads | self.graph.by_cta.get(event.cta, 0)
         across_lanes = state.via is Via.ACQUIRED and state.visible is not Scope.THREAD
         if not across_lanes and not self.context.has("lanes-run-together"):
             bits &= ~self.graph.other_lanes.get(event.number, 0)
@@ -301,13 +292,13 @@ class Causality:
     ) -> tuple[int, list[tuple[str, int]]]:
         """Of `bits`, those whose order crosses to this access's proxy: surely, and with a doubt."""
         here = event.access.proxy
-        same = bits & self.by_proxy[here]
+        same = bits & self.graph.by_proxy[here]
         if here is Proxy.ASYNC and not self.context.has("proxy-fence-anywhere"):
-            same &= self.by_cta.get(event.cta, 0)  # same proxy, same thread block (§8.9.5)
+            same &= self.graph.by_cta.get(event.cta, 0)  # same proxy, same thread block (§8.9.5)
         crossing = bits & ~same
         if here is Proxy.TMEM or not crossing:
             return bits, []
-        tmem = crossing & self.by_proxy[Proxy.TMEM]
+        tmem = crossing & self.graph.by_proxy[Proxy.TMEM]
         surely, crossing = same | tmem, crossing & ~tmem
         if self._fenced(state, event):
             return surely | crossing, []
@@ -316,7 +307,7 @@ class Causality:
             ("war-without-proxy-fence", Proxy.GENERIC, WAR_NO_FENCE),
             ("async-read-done", Proxy.ASYNC, ASYNC_READ_DONE),
         ):
-            free = crossing & self.by_proxy[kind] & self.graph.reads
+            free = crossing & self.graph.by_proxy[kind] & self.graph.reads
             if not free or kind is here or not self.context.has(rule):
                 continue
             if reason in self.context.reading.noted:
@@ -352,7 +343,7 @@ class Causality:
         return bool(crossed or doubtful)
 
     def _search(self, first: AccessEvent, second: AccessEvent, bit: int) -> Path | None:
-        successors = self.successors()
+        successors = self.graph.successors
         came: dict[At, tuple[At | None, str]] = {}
         far: dict[At, int] = {}  # steps other than program order: few hand-offs read best
         queue: deque[At] = deque()
@@ -407,14 +398,6 @@ class Causality:
                 if injection.rule in self.flow.rules
             ]
         return self._injections
-
-    def successors(self) -> dict[int, list[tuple[int, Label]]]:
-        if self._successors is None:
-            self._successors = {}
-            for number, node in enumerate(self.graph.nodes):
-                for source, label in node.preds:
-                    self._successors.setdefault(source, []).append((number, label))
-        return self._successors
 
     def _through_effects(self, number: int, state: int, bit: int) -> list[int]:
         states: Bits = {state: bit}

@@ -138,7 +138,7 @@ class Explainer:
         came: dict[int, tuple[int, Edge]] = {}
         queue = deque([first.issue])
         seen = {first.issue}
-        successors = self.causality.successors()
+        successors = self.graph.successors
         target = second.issue
         while queue and target not in seen:
             number = queue.popleft()

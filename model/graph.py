@@ -9,11 +9,12 @@ the run, which is a topological order. Sets of accesses are bit sets: bit i is `
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from .composition import Label, State
-from .instructions import Access, Pool
+from .instructions import Access, Pool, Proxy
 from .program import Barrier, Choice, Program, Region, Step
 from .readings import Reading
 from .rules import RuleTable
@@ -106,6 +107,36 @@ class Graph:
             for source, _ in node.preds:
                 last[source] = number
         return last
+
+    @cached_property
+    def successors(self) -> dict[int, list[tuple[int, Label]]]:
+        """The edges by where they start."""
+        found: dict[int, list[tuple[int, Label]]] = {}
+        for number, node in enumerate(self.nodes):
+            for source, label in node.preds:
+                found.setdefault(source, []).append((number, label))
+        return found
+
+    @cached_property
+    def by_proxy(self) -> dict[Proxy, int]:
+        found = dict.fromkeys(Proxy, 0)
+        for event in self.accesses:
+            found[event.access.proxy] |= 1 << event.number
+        return found
+
+    @cached_property
+    def by_cta(self) -> dict[int, int]:
+        return self._sets(lambda event: event.cta)
+
+    @cached_property
+    def by_strand(self) -> dict[int, int]:
+        return self._sets(lambda event: event.strand)
+
+    def _sets(self, key: Callable[[AccessEvent], int]) -> dict[int, int]:
+        found: dict[int, int] = defaultdict(int)
+        for event in self.accesses:
+            found[key(event)] |= 1 << event.number
+        return found
 
     @cached_property
     def beginning(self) -> dict[int, list[AccessEvent]]:

@@ -137,11 +137,7 @@ class Matching:
 
     def _unwaited(self, barrier: Barrier, phases: list[list[tuple[Where, int]]]) -> None:
         """Some thread must see a phase complete before anyone arrives for the next (§.4)."""
-        waits: dict[int, int] = {}
-        for where, seen in self.run.observed.items():
-            instruction = self.graph.step(where).instruction
-            if isinstance(instruction, ins.MbarrierTryWait) and instruction.barrier == barrier:
-                waits[seen - 1] = waits.get(seen - 1, 0) | self.bit[self.graph.issue_of[where]]
+        waits = self._waits.get(barrier, {})
         for number in range(1, len(phases)):
             for where, signal in phases[number]:
                 seen_before = self.reach[self._node_of(where, signal)] & waits.get(number - 1, 0)
@@ -151,6 +147,18 @@ class Matching:
                     )
                     self.found.append(Unstable("lap", where, barrier.label, reason))
                     break
+
+    @cached_property
+    def _waits(self) -> dict[Barrier, dict[int, int]]:
+        """For each mbarrier and phase, the waits that observed it."""
+        found: dict[Barrier, dict[int, int]] = {}
+        for where, seen in self.run.observed.items():
+            instruction = self.graph.step(where).instruction
+            if isinstance(instruction, ins.MbarrierTryWait):
+                phases = found.setdefault(instruction.barrier, {})
+                bit = self.bit[self.graph.issue_of[where]]
+                phases[seen - 1] = phases.get(seen - 1, 0) | bit
+        return found
 
     def _reborn(self, barrier: Barrier) -> bool:
         """The object was initialised again: its phases do not follow each other."""

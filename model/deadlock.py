@@ -8,19 +8,40 @@ from .graph import Graph
 from .run import Run, Where
 from .verdict import Finding, ScheduleRow
 
+MAX_LINES = 6
+
 
 def explain_deadlock(run: Run, graph: Graph) -> Finding:
-    """One finding for the stuck state: its first wait, and who waits for whom."""
-    cycle = _cycle(run)
-    first = cycle[0] if cycle else run.stuck[0]
-    lines = tuple(_line(run, where) for where in (cycle or run.stuck[:4]))
-    closing = "each waits for the next, the last for the first" if len(cycle) > 1 else ""
+    """One finding for the stuck state: who waits for whom, in a cycle or for nobody.
+
+    Without a cycle the chain of waits ends at an agent that nobody is left to help: that wait is
+    where it went wrong, and comes first.
+    """
+    helpers = {where: _could_help(run, where) for where in run.stuck}
+    cycle = _cycle(run, helpers)
+    chain = cycle or _chain(run, helpers)
+    lines = tuple(dict.fromkeys(_line(run, where) for where in chain))
+    reason = "each waits for the next, the last for the first"
+    if not cycle:
+        reason = f"nobody is left to complete what {_object(run, chain[0])} waits for"
+    elif len(lines) == 1:
+        reason = "only its own later steps could complete what it waits for"
     rows = tuple(ScheduleRow(place_of(graph, where), "blocked") for where in run.stuck[:12])
     return Finding(
-        "deadlock", "error", _object(run, first), 1, place_of(graph, first),
-        reason=closing or f"nobody is left to complete what {_object(run, first)} waits for",
-        cycle=lines, schedule=rows,
+        "deadlock", "error", _object(run, chain[0]), 1, place_of(graph, chain[0]),
+        reason=reason, cycle=lines, schedule=rows,
     )  # fmt: skip
+
+
+def _chain(run: Run, helpers: dict[Where, list[Where]]) -> list[Where]:
+    """Waits that depend on each other, from the one that nobody can satisfy."""
+    root = next((where for where in run.stuck if not helpers[where]), run.stuck[0])
+    chain = [root]
+    while True:
+        after = next((w for w in run.stuck if chain[-1] in helpers[w] and w not in chain), None)
+        if after is None or len(chain) == MAX_LINES:
+            return chain
+        chain.append(after)
 
 
 def _object(run: Run, where: Where) -> str:
@@ -36,9 +57,8 @@ def _line(run: Run, where: Where) -> str:
     return f"{agent.name} (CTA {agent.cta}) is blocked at {step.instruction.text}{tile}"
 
 
-def _cycle(run: Run) -> list[Where]:
+def _cycle(run: Run, helpers: dict[Where, list[Where]]) -> list[Where]:
     """A shortest cycle of stuck agents, each waiting for an arrival of the next; [] if none."""
-    helpers = {where: _could_help(run, where) for where in run.stuck}
     best: list[Where] = []
     for start in run.stuck:
         found = _shortest_back(start, helpers)

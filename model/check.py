@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 from .branches import programs
-from .build import Decide, build_graph, every_branch
+from .build import build_graph
+from .builder import Decide, every_branch
 from .causality import Causality
 from .composition import ROWS, Row
 from .conflicts import Conflicts, Regions, find_regions

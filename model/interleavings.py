@@ -19,10 +19,12 @@ from .deadlock import explain_deadlock
 from .explain import Explainer, place_of
 from .graph import AccessEvent, members
 from .judge import Group, GroupKey, Judgement, hazard
+from .operations import Operation, Operations, operations
 from .program import Barrier, BudgetExceeded, Program
 from .readings import LANES_TOGETHER
+from .reversal import Core, ancestors, pair
 from .run import Run, Runner, Where
-from .smt import Core, Operation, Operations, Schedule, Schedules, ancestors, operations, pair
+from .smt import Schedule, Schedules
 from .verdict import Finding, ScheduleRow
 
 MAX_OPERATIONS = 200

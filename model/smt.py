@@ -1,186 +1,24 @@
-"""Schedules as constraints for z3 (the second engine; the first is `causality.py`).
+"""Which matchings of arrivals, phases and waits exist? Constraints for z3.
 
-Two questions. Which matchings of arrivals, phases and waits exist? `Schedules` has a time for each
-synchronization operation and enumerates them. And, in one matching, can the second of two accesses
-be performed before the first? `pair` has a time for each event and for both accesses, and one
-named assertion a rule, so that an unsatisfiable core says which rules carry the order.
-
-z3 is imported when a question is asked, not when the program starts.
+`Schedules` has a time for each synchronization operation and enumerates the matchings; it is the
+second engine's search (`interleavings.py`; the first engine is `causality.py`). z3 is imported when
+a question is asked, not when the program starts.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
-from . import instructions as ins
-from .causality import Causality
-from .composition import ROWS, Edge, Label, Row, State
-from .graph import AccessEvent, Graph, Injection
+from .operations import BLOCKING, Act, Operation, Operations
 from .program import Barrier, BudgetExceeded, Program
-from .readings import Reading
 from .run import Where
 
 Formula = Any
 """A z3 expression: z3 has no types."""
-
-
-class Kind(Enum):
-    """What a synchronization operation does. WAIT, PASS and CLUSTER_WAIT may block."""
-
-    ISSUE = "issue"  # of an operation whose completion signals
-    ARRIVE = "arrive"  # at an mbarrier (or its completion does), or into a named barrier
-    WAIT = "wait"
-    PASS = "pass"  # out of a named barrier
-    INIT = "init"
-    INVAL = "inval"
-    CLUSTER_ARRIVE = "cluster-arrive"
-    CLUSTER_WAIT = "cluster-wait"
-
-
-MAX_PAIRS = 8000
-PAIR_MS = 2000
-"""Milliseconds that z3 gets for one pair."""
-"""Pairs of operations on the same barrier: what the size of the constraints grows with."""
-BLOCKING = (Kind.WAIT, Kind.PASS, Kind.CLUSTER_WAIT)
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One synchronization operation of one step.
-
-    `cell` is the barrier it is about: a `Barrier`, or the key of a named or warp barrier. `signal`
-    numbers a completion (-1: the step itself). An arrival takes `count` off the pending arrivals
-    and adds `tx` to the transaction bytes; `need` is the size of a named barrier, or of `init`.
-    """
-
-    number: int
-    where: Where
-    kind: Kind
-    cell: Hashable = None
-    signal: int = -1
-    count: int = 0
-    tx: int = 0
-    need: int = 0
-    parity: int = 0
-
-    @property
-    def arrival(self) -> tuple[Where, int]:
-        return (self.where, self.signal)
-
-
-@dataclass
-class Operations:
-    """All synchronization operations: `chains` in program order, one an agent; `flights` are
-    completions with the operation that issues them."""
-
-    every: list[Operation] = field(default_factory=list)
-    chains: list[list[Operation]] = field(default_factory=list)
-    flights: list[tuple[Operation, Operation]] = field(default_factory=list)
-
-    def of(self, kind: Kind) -> list[Operation]:
-        return [operation for operation in self.every if operation.kind is kind]
-
-
-def operations(program: Program, most: int) -> Operations:
-    """The synchronization operations of a program.
-
-    Errors: BudgetExceeded when there are more than `most`, or too many on one barrier, and for what
-    the constraints do not cover: a synchronizing step under a data-dependent branch, a barrier that
-    is initialised again.
-    """
-    found = Operations()
-    for index, agent in enumerate(program.agents):
-        found.chains.append([])
-        for number, step in enumerate(agent.steps):
-            _add(found, program, Where(index, number))
-            if len(found.every) > most:
-                raise BudgetExceeded(
-                    f"more than {most} synchronization operations: too many to search schedules"
-                )
-            synchronizes = found.every and found.every[-1].where == Where(index, number)
-            if step.guard and synchronizes:
-                raise BudgetExceeded(
-                    f"{agent.name}: {step.instruction.text} synchronizes under a data-dependent "
-                    "branch; schedules are searched for straight-line agents only"
-                )
-    _refuse_second_lives(program, found)
-    sizes = Counter(operation.cell for operation in found.every if operation.cell is not None)
-    if sum(size * size for size in sizes.values()) > MAX_PAIRS:
-        raise BudgetExceeded(
-            f"up to {max(sizes.values())} operations on one barrier: too many to search schedules"
-        )
-    return found
-
-
-def _add(found: Operations, program: Program, where: Where) -> None:
-    """The operations of one step: its own in the agent's chain, its completions in flight."""
-    instruction = program.agents[where.agent].steps[where.step].instruction
-    chain = found.chains[where.agent]
-    own = list(_own(program, where, instruction))
-    if instruction.signals and not own:
-        own = [Operation(0, where, Kind.ISSUE)]
-    for operation in own:
-        chain.append(_numbered(found, operation))
-    for number, signal in enumerate(instruction.signals):
-        completion = Operation(
-            0, where, Kind.ARRIVE, signal.barrier, number, signal.count, -signal.bytes
-        )
-        found.flights.append((chain[-1], _numbered(found, completion)))
-
-
-def _numbered(found: Operations, operation: Operation) -> Operation:
-    found.every.append(replace(operation, number=len(found.every)))
-    return found.every[-1]
-
-
-def _own(program: Program, where: Where, instruction: ins.Instruction) -> Iterator[Operation]:
-    """What a step itself does, in order; not yet numbered."""
-    agent = program.agents[where.agent]
-    match instruction:
-        case ins.MbarrierInit(barrier=cell, count=need):
-            yield Operation(0, where, Kind.INIT, cell, need=need)
-        case ins.MbarrierInval(barrier=cell):
-            yield Operation(0, where, Kind.INVAL, cell)
-        case ins.MbarrierArrive(barrier=cell, expect=expected, complete=done):
-            count = instruction.count * agent.lanes
-            yield Operation(0, where, Kind.ARRIVE, cell, count=count, tx=expected - done)
-        case ins.MbarrierTryWait(barrier=cell, parity=parity):
-            yield Operation(0, where, Kind.WAIT, cell, parity=parity % 2)
-        case ins.CpAsyncMbarrierArrive(barrier=cell, noinc=False, lanes=lanes):
-            yield Operation(0, where, Kind.ARRIVE, cell, count=-lanes)
-        case ins.Bar(id=number, threads=threads):
-            key = ("bar", agent.cta, number)
-            yield Operation(0, where, Kind.ARRIVE, key, count=agent.lanes, need=threads)
-            if instruction.waits:
-                yield Operation(0, where, Kind.PASS, key)
-        case ins.BarWarpSync(mask=mask):
-            warp: Hashable = ("warp", agent.cta, agent.warp, mask)
-            mates = [a for a in program.agents if (a.cta, a.warp) == (agent.cta, agent.warp)]
-            need = sum(mate.lanes for mate in mates if mate.mask & mask)
-            yield Operation(0, where, Kind.ARRIVE, warp, count=agent.lanes, need=need)
-            yield Operation(0, where, Kind.PASS, warp)
-        case ins.ClusterArrive():
-            yield Operation(0, where, Kind.CLUSTER_ARRIVE)
-        case ins.ClusterWait():
-            yield Operation(0, where, Kind.CLUSTER_WAIT)
-
-
-def _refuse_second_lives(program: Program, found: Operations) -> None:
-    """One life a barrier: what a second mbarrier.init does is left to `run.py`."""
-    born: list[Hashable] = [barrier for barrier in program.barriers if barrier.count is not None]
-    births = Counter(born + [operation.cell for operation in found.of(Kind.INIT)])
-    deaths = Counter(operation.cell for operation in found.of(Kind.INVAL))
-    for cell, times in (*births.items(), *deaths.items()):
-        if times > 1 and isinstance(cell, Barrier):
-            raise BudgetExceeded(
-                f"{cell.label} has several lives; schedules are searched for barriers that are "
-                "initialised once"
-            )
 
 
 @dataclass(frozen=True)
@@ -266,15 +104,15 @@ class Schedules:
 
     def _cell(self, cell: Hashable) -> None:
         mine = [operation for operation in self.operations.every if operation.cell == cell]
-        arrivals = [operation for operation in mine if operation.kind is Kind.ARRIVE]
+        arrivals = [operation for operation in mine if operation.kind is Act.ARRIVE]
         needs = self._needs(cell, mine, arrivals)
-        inits = [operation for operation in mine if operation.kind in (Kind.INIT, Kind.INVAL)]
+        inits = [operation for operation in mine if operation.kind in (Act.INIT, Act.INVAL)]
         life = self.lives[cell] = _Life(self, cell, inits)
         phases = self.phases[cell] = _Phases(self, str(len(self.landed)), arrivals, needs, life)
         for operation in mine:
-            if operation.kind is Kind.WAIT:
+            if operation.kind is Act.WAIT:
                 self._wait(operation, phases, life)
-            elif operation.kind is Kind.PASS:
+            elif operation.kind is Act.PASS:
                 self._pass(operation, phases)
 
     def _needs(self, cell: Hashable, mine: list[Operation], arrivals: list[Operation]) -> list[int]:
@@ -283,7 +121,7 @@ class Schedules:
             return [operation.need for operation in arrivals]
         count = cell.count
         for operation in mine:
-            if operation.kind is Kind.INIT:
+            if operation.kind is Act.INIT:
                 count = operation.need
         return [max(count or 1, 1)] * len(arrivals)
 
@@ -320,7 +158,7 @@ class Schedules:
         """barrier.cluster.wait passes when every thread has arrived or exited (§9.7.15.3)."""
         z3 = self.z3
         for chain in self.operations.chains:
-            waits = [op for op in chain if op.kind is Kind.CLUSTER_WAIT]
+            waits = [op for op in chain if op.kind is Act.CLUSTER_WAIT]
             for generation, wait in enumerate(waits):
                 self.awaited[wait] = self._awaited(generation)
                 now, passed = self.time[wait.number], self.executed[wait.number]
@@ -333,7 +171,7 @@ class Schedules:
         """Each agent's arrival of the generation; the last thing that it does, if it has none."""
         found = []
         for chain in self.operations.chains:
-            arrivals = [op for op in chain if op.kind is Kind.CLUSTER_ARRIVE]
+            arrivals = [op for op in chain if op.kind is Act.CLUSTER_ARRIVE]
             if generation < len(arrivals):
                 found.append(arrivals[generation])
             elif chain:
@@ -379,16 +217,16 @@ class Schedules:
         """Positions order the steps of a warp; a barrier is left after it has been entered."""
         agent, step = operation.where.agent, operation.where.step
         position = self.program.agents[agent].steps[step].position
-        return (position if position >= 0 else step) + (operation.kind is Kind.PASS) / 2
+        return (position if position >= 0 else step) + (operation.kind is Act.PASS) / 2
 
     def _blocked_at(self, operation: Operation, now: Formula) -> Formula:
         """Would a blocking operation not pass just before this time?"""
         z3 = self.z3
-        if operation.kind is Kind.CLUSTER_WAIT:
+        if operation.kind is Act.CLUSTER_WAIT:
             return z3.Not(z3.And([self._done_before(op, now) for op in self.awaited[operation]]))
         phases = self.phases[operation.cell]
         numbers = range(phases.most + 1)
-        if operation.kind is Kind.WAIT:
+        if operation.kind is Act.WAIT:
             same = [phases.during(n, now) for n in numbers if n % 2 == operation.parity]
             return z3.Or(z3.Not(self.lives[operation.cell].alive_at(now)), *same)
         entry = next(op for op in phases.arrivals if op.where == operation.where)
@@ -460,8 +298,8 @@ class _Life:
 
     def __init__(self, schedules: Schedules, cell: Hashable, ends: list[Operation]) -> None:
         self.schedules = schedules
-        self.init = next((op for op in ends if op.kind is Kind.INIT), None)
-        self.inval = next((op for op in ends if op.kind is Kind.INVAL), None)
+        self.init = next((op for op in ends if op.kind is Act.INIT), None)
+        self.inval = next((op for op in ends if op.kind is Act.INVAL), None)
         self.never = isinstance(cell, Barrier) and cell.count is None and self.init is None
 
     def alive_at(self, now: Formula) -> Formula:
@@ -654,186 +492,3 @@ class _Phases:
             if other.tx:
                 sizes.append(z3.If(taken, other.tx, 0))
         return z3.Sum(counts), z3.Sum(sizes)
-
-
-# --- one pair -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reversal:
-    """Events (nodes of the graph) in an order in which the second access is performed first."""
-
-    nodes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Core:
-    """The second access cannot be performed first: the rules that forbid it."""
-
-    rules: tuple[str, ...]
-
-
-class _Acceptance(Causality):
-    """Which states of one access let another follow it: the tables, without the pass."""
-
-    def _pass(self) -> None:
-        pass
-
-    def accepts(self, state: State, first: AccessEvent, second: AccessEvent) -> bool:
-        bit = self._in_time(state, 1 << first.number, second)
-        if not bit or state.note:
-            return False
-        return bool(self._across_proxies(state, bit, second)[0])
-
-
-def pair(
-    graph: Graph,
-    first: AccessEvent,
-    second: AccessEvent,
-    rows: tuple[Row, ...] = ROWS,
-    reading: Reading | None = None,
-) -> Reversal | Core:
-    """Is there an order of events in which `second` is performed before `first`?
-
-    Events keep the edges of execution; each access is performed after its begin; and `first` is
-    performed before `second` when the composition table lets it be known, in a state that `second`
-    accepts, where `second` begins. `reading` is the graph's, unless readings share the graph.
-    """
-    return _Pair(graph, first, second, rows, reading).solve()
-
-
-def ancestors(graph: Graph, roots: Iterable[int]) -> set[int]:
-    """The nodes that precede the given ones as execution, and these themselves."""
-    seen = set(roots)
-    queue = list(seen)
-    while queue:
-        for source, _ in graph.nodes[queue.pop()].preds:
-            if source not in seen:
-                seen.add(source)
-                queue.append(source)
-    return seen
-
-
-Fact = tuple[int, int, State]
-"""At a node, after so many of its effects, the first access is known in this state."""
-
-
-class _Pair:
-    def __init__(
-        self,
-        graph: Graph,
-        first: AccessEvent,
-        second: AccessEvent,
-        rows: tuple[Row, ...],
-        reading: Reading | None,
-    ) -> None:
-        import z3
-
-        self.z3: Any = z3
-        self.graph = graph
-        self.first = first
-        self.second = second
-        self.rows = rows
-        self.acceptance = _Acceptance(graph, rows, reading)
-        self.solver: Any = z3.Solver()
-        self.solver.set("core.minimize", True)
-        self.rules: dict[str, Formula] = {}
-        self.facts: dict[Fact, Formula] = {}
-        self.fresh: list[Fact] = []
-        self.successors: dict[int, list[tuple[int, Label]]] = defaultdict(list)
-        for number, node in enumerate(graph.nodes[: second.begin + 1]):
-            for source, label in node.preds:
-                self.successors[source].append((number, label))
-        self.cone = sorted(ancestors(graph, (first.issue, first.begin, second.begin)))
-        self.time: dict[int, Formula] = {n: z3.Int(f"time {n}") for n in self.cone}
-        self.performed: tuple[Formula, Formula] = (z3.Int("first"), z3.Int("second"))
-
-    def solve(self) -> Reversal | Core:
-        one, two = self.performed
-        self._execution()
-        self._inject()
-        while self.fresh:
-            self._spread(self.fresh.pop())
-        self._accept()
-        self.solver.add(two < one)
-        if satisfiable(self.z3, self.solver, PAIR_MS, *self.rules.values()):
-            return Reversal(self._order(self.solver.model()))
-        names = {str(literal) for literal in self.solver.unsat_core()}
-        return Core(tuple(name for name in self.rules if name in names))
-
-    def _execution(self) -> None:
-        one, two = self.performed
-        for number in self.cone:
-            for source, label in self.graph.nodes[number].preds:
-                if label.edge is not Edge.BEGIN or self.acceptance.context.has(label.rule):
-                    self.solver.add(self.time[source] < self.time[number])
-        self.solver.add(self.time[self.first.begin] < one, self.time[self.second.begin] < two)
-
-    def _order(self, model: Any) -> tuple[int, ...]:
-        def when(number: int) -> tuple[int, int]:
-            return model.eval(self.time[number], model_completion=True).as_long(), number
-
-        return tuple(sorted(self.cone, key=when))
-
-    # --- known: the composition table as implications --------------------------------------------
-
-    def _imply(self, rule: str, before: Formula | None, after: Formula) -> None:
-        literal = self.rules.setdefault(rule, self.z3.Bool(rule))
-        premises = literal if before is None else self.z3.And(literal, before)
-        self.solver.add(self.z3.Implies(premises, after))
-
-    def _know(self, rule: str, before: Formula | None, fact: Fact) -> None:
-        if fact not in self.facts:
-            number, stage, _ = fact
-            self.facts[fact] = self.z3.Bool(f"known {number} {stage} {len(self.facts)}")
-            self.fresh.append(fact)
-        self._imply(rule, before, self.facts[fact])
-
-    def _inject(self) -> None:
-        for number in range(self.second.begin + 1):
-            for injection in self.graph.nodes[number].injections:
-                if self._covers(injection):
-                    self._know(injection.rule, None, (number, 0, injection.state))
-
-    def _covers(self, injection: Injection) -> bool:
-        granted = injection.rule in self.acceptance.context.rules
-        return granted and bool(injection.bits >> self.first.number & 1)
-
-    def _spread(self, fact: Fact) -> None:
-        number, stage, state = fact
-        effects = self.graph.nodes[number].effects
-        if stage < len(effects):
-            label, mask = effects[stage]
-            after = self._follow(label, state) if mask >> self.first.number & 1 else []
-            for known in after or [state]:
-                rule = label.rule if after else "po"
-                self._know(rule, self.facts[fact], (number, stage + 1, known))
-            return
-        for target, label in self.successors[number]:
-            for known in self._follow(label, state):
-                self._know(label.rule, self.facts[fact], (target, 0, known))
-
-    def _follow(self, label: Label, state: State) -> list[State]:
-        """The rows of the composition table for this access."""
-        bit = 1 << self.first.number
-        found = []
-        for row in self.rows:
-            if (row.edge, row.mode) == (label.edge, state.mode):
-                after = row.then(state, label, self.acceptance.context)
-                if after is not None and bit & self.acceptance.masks[row.which]:
-                    found.append(after)
-        return found
-
-    def _accept(self) -> None:
-        one, two = self.performed
-        effects = len(self.graph.nodes[self.second.begin].effects)
-        for (number, stage, state), known in self.facts.items():
-            if (number, stage) != (self.second.begin, effects):
-                continue
-            if self.acceptance.accepts(state, self.first, self.second):
-                self.solver.add(self.z3.Implies(known, one < two))
-        for final in self.graph.finals.get(self.second.number, ()):
-            if self._covers(final) and self.acceptance.accepts(
-                final.state, self.first, self.second
-            ):
-                self._imply(final.rule, None, one < two)

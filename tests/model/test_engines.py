@@ -32,8 +32,8 @@ from lastread.model.program import (
     Step,
 )
 from lastread.model.readings import READINGS
+from lastread.model.reversal import Core, pair
 from lastread.model.run import run_once
-from lastread.model.smt import Core, pair
 
 LIMIT = 200
 Steps = list[ins.Instruction]

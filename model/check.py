@@ -257,8 +257,10 @@ class Checker:
             + exploration.reason
         )
         here = self._pair_findings(self._judge(graph))
-        suspects = [replace(self._suspect(graph, item), severity="note") for item in loose]
-        return here + exploration.findings + suspects
+        loose.sort(key=lambda item: item.at)
+        suspects = [self._suspect(graph, item) for item in loose]
+        doubtful = [replace(finding, severity="note") for finding in suspects[1:]]
+        return here + exploration.findings + suspects[:1] + doubtful
 
     def _suspect(self, graph: Graph, item: Unstable) -> Finding:
         """A wait or an arrival at fault, as the conditions of `matching.py` see it."""

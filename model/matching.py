@@ -31,6 +31,9 @@ class Unstable:
     where: Where
     label: str
     reason: str
+    at: int = 0
+    """The node at which another schedule first differs. All that leads to the lowest of these is
+    matched alike in every schedule, so that one really happens."""
 
 
 class Matching:
@@ -57,6 +60,8 @@ class Matching:
         """Arrivals and waits that another schedule may match differently."""
         self.found = []
         for barrier, phases in self.run.phases.items():
+            if barrier not in self._awaited:
+                continue  # whatever its phases are, nobody looks
             for number, arrivals in enumerate(phases):
                 self._arrivals(barrier, number, arrivals)
         for where, seen in self.run.observed.items():
@@ -83,12 +88,12 @@ class Matching:
             for where, node in nodes:
                 if not self.reach[node] & before:
                     reason = f"may land in phase {phase - 1} instead of phase {phase}"
-                    self.found.append(Unstable("count", where, barrier.label, reason))
+                    self.found.append(Unstable("count", where, barrier.label, reason, node))
                     break
         for (where, signal), (_, node) in zip(arrivals, nodes, strict=True):
             if signal < 0 and self._raises(where) and not self._held_open(arrivals, where, node):
                 reason = f"phase {phase} may complete before this raises what it waits for"
-                self.found.append(Unstable("count", where, barrier.label, reason))
+                self.found.append(Unstable("count", where, barrier.label, reason, node))
 
     def _raises(self, where: Where) -> bool:
         """A bare expect_tx, or a cp.async.mbarrier.arrive that first adds to the pending count."""
@@ -149,6 +154,15 @@ class Matching:
                     break
 
     @cached_property
+    def _awaited(self) -> set[Barrier]:
+        """The mbarriers that some step of the program waits on."""
+        return {
+            step.instruction.barrier
+            for _, step in self.run.program.steps()
+            if isinstance(step.instruction, ins.MbarrierTryWait)
+        }
+
+    @cached_property
     def _waits(self) -> dict[Barrier, dict[int, int]]:
         """For each mbarrier and phase, the waits that observed it."""
         found: dict[Barrier, dict[int, int]] = {}
@@ -195,12 +209,12 @@ class Matching:
                 reason = f"may pass on phase {seen - 3} instead of phase {seen - 1}"
                 if seen - born == 2:
                     reason = f"may pass on the fresh barrier instead of phase {seen - 1}"
-                self.found.append(Unstable("lap", where, barrier.label, reason))
+                self.found.append(Unstable("lap", where, barrier.label, reason, node))
         later = self.graph.phase_node.get((barrier, seen))
         if later is not None and not self.reach[later] & self.bit[node]:
             target = f"phase {seen - 1}" if seen > born else "the fresh barrier"
             reason = f"may miss {target}: phase {seen} can complete before it looks"
-            self.found.append(Unstable("lap", where, barrier.label, reason))
+            self.found.append(Unstable("lap", where, barrier.label, reason, later))
 
     def _named_barriers(self) -> None:
         for key, generations in self.run.generations.items():
@@ -215,7 +229,7 @@ class Matching:
                     before = 0 if join is None else self.bit[join]
                     if not self.reach[node] & before:
                         reason = f"may enter generation {number - 1} instead of {number}"
-                        self.found.append(Unstable("count", where, f"bar {key[2]}", reason))
+                        self.found.append(Unstable("count", where, f"bar {key[2]}", reason, node))
                         break
 
 

@@ -109,8 +109,8 @@ CASES = [
     Case("own wait between phases", threads(T0=[arrive(B), wait(B), arrive(B), wait(B, 1)]),
          "ordered"),
     # counts (§9.7.15.16.13)
-    Case("over-arrival", threads(T0=[arrive(B)], T1=[arrive(B)]), "misuse", "count",
-         "as the schedule decides"),
+    Case("over-arrival", threads(T0=[arrive(B)], T1=[arrive(B)]), "misuse", "lap",
+         "nobody has waited for phase 0"),
     Case("two arrivals of two", threads(T0=[st(X), arrive(TWO)], T1=[arrive(TWO)],
                                         T2=[wait(TWO), ld(X)]), "ordered"),
     Case("one arrival of two", threads(T0=[arrive(TWO)], T1=[wait(TWO)]), "deadlock", "deadlock"),

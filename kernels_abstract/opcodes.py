@@ -222,7 +222,10 @@ def lower_bar(waits: bool, form: Form) -> Build:
     number = form.number(form.node.left[0], 0, NAMED_BARRIERS - 1)
     threads = form.number(form.node.left[1], 1) if len(form.node.left) > 1 else None
     return lambda strand, values: model.Bar(
-        number(values), strand.cta_threads if threads is None else threads(values), waits
+        number(values),
+        strand.cta_threads if threads is None else threads(values),
+        waits,
+        everyone=threads is None,
     )
 
 
@@ -339,12 +342,14 @@ def lower_tmem_copy(form: Form) -> Build:
     source = form.place(form.node.right[0], Space.SHARED) if form.node.right else None
     wide = any(modifier.startswith("4x256b") for modifier in form.modifiers)
     group = form.cta_group
-    return lambda strand, values: model.Tcgen05Cp(
-        destination.one(strand, values),
-        None if source is None else source.one(strand, values),
-        group,
-        wide,
-    )
+
+    def build(strand: Strand, values: Values) -> model.Instruction:
+        to = destination.pair(strand, values, group)
+        of = source.pair(strand, values, group) if source else ()
+        peer = (to[1], of[1] if len(of) > 1 else None) if len(to) > 1 else None
+        return model.Tcgen05Cp(to[0], of[0] if of else None, group, wide, peer)
+
+    return build
 
 
 def lower_mma(form: Form) -> Build:

@@ -137,7 +137,7 @@ def passes(mbarrier: Mbarrier, parity: int) -> bool:
 
 @control("bar.sync", "bar.arrive", "barrier.sync", "barrier.arrive", "bar.cta.sync",
          "bar.cta.arrive", "barrier.cta.sync", "barrier.cta.arrive")  # fmt: skip
-def bar(machine: Machine, ins: PtxInstruction) -> None:
+def named_barrier(machine: Machine, ins: PtxInstruction) -> None:
     """bar.sync a{, b}; bar.arrive a, b (§9.7.15.1). Without b: all threads of the CTA."""
     number = machine.read(ins.operands[0], "b32")
     machine.need(number, "the barrier number")
@@ -148,7 +148,9 @@ def bar(machine: Machine, ins: PtxInstruction) -> None:
     for lane in machine.active_lanes():
         expected = None if count is None else int(count.bits[lane])
         threads = machine.launch.threads if expected is None else expected
-        step = machine.record.emit(lane, Bar(int(number.bits[lane]), threads, waits))
+        step = machine.record.emit(
+            lane, Bar(int(number.bits[lane]), threads, waits, everyone=count is None)
+        )
         cta = int(machine.cta_of[lane])
         machine.sync.arrive(cta, int(number.bits[lane]), lane, step, expected)
     machine.sync.open_complete()

@@ -258,7 +258,7 @@ class AgentCompiler:
         source, ordinal = self.source(node.position), self._ordinal
 
         def run(strand: Strand) -> None:
-            barrier = model.Bar(0, strand.cta_threads, True, spaces, name)
+            barrier = model.Bar(0, strand.cta_threads, True, spaces, name, everyone=True)
             strand.emit(barrier, source, ordinal)
 
         return run

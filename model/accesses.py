@@ -136,7 +136,9 @@ class Accesses(Completion):
 
     def _other_lanes(self, strand: Strand, event: AccessEvent) -> None:
         """Lanes of one agent run apart: what is not each lane's own part is another lane's too."""
-        if self.run.agent(event.where).lanes == 1:
+        instruction = self.run.step(event.where).instruction
+        collective = isinstance(instruction, (ins.Tcgen05Alloc, ins.Tcgen05Dealloc))
+        if collective or self.run.agent(event.where).lanes == 1:
             return
         region = event.access.region
         same = strand.exclusive[region] if region.exclusive else 0

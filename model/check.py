@@ -7,17 +7,19 @@ for every schedule, and grades all conflicting pairs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import TypeVar
 
-from .branches import programs
+from .branches import MAX_COMBINATIONS, programs
 from .build import build_graph
 from .builder import Decide, every_branch
 from .causality import Causality
 from .composition import ROWS, Row
 from .conflicts import Conflicts, Regions, find_regions
+from .coverage import not_covered, require_isa
 from .deadlock import explain_deadlock
 from .explain import Explainer, is_read, place_of
 from .graph import AccessEvent, Graph
@@ -92,6 +94,7 @@ def check(
     question = Question(
         program, chosen, location, table, rows, deadline, progress or (lambda message: None)
     )
+    require_isa(program, chosen)
     results = []
     for each in programs(program):
         results.append(Checker(replace(question, program=each)).result(max_findings))
@@ -121,7 +124,7 @@ class Checker:
         self.program = question.program
         self.regions: Regions = find_regions(self.program, question.location)
         self.reading = self._that_matters(question.reading)
-        self.notes: list[str] = list(self.program.notes)
+        self.notes: list[str] = [*self.program.notes, *not_covered(self.program)]
         self.unknown = False
         self._decided: dict[tuple[str, str], tuple[Causality, Numbers]] = {}
         self.run: Run
@@ -276,7 +279,7 @@ class Checker:
         for group in judgement.groups.values():
             if self._confirmed(judgement, group):
                 findings.append(self._finding(explainer, group))
-            else:
+            elif 2 ** len(self._choices) > MAX_COMBINATIONS:
                 self._give_up(
                     f"{group.key.array}: a pair is ordered on each branch choice tried, by "
                     "different paths; not all choices were tried"
@@ -303,11 +306,21 @@ class Checker:
             return True
         if not self._alternatives:
             return True  # no other branch taken: then just the order that was used is there
+        if 2 ** len(self._choices) <= MAX_COMBINATIONS:
+            return any(
+                self._unordered_under(decide, isa, first, second)
+                for decide in _all_outcomes(self._choices, first, second)
+            )
         outcomes = [_following(first, second, default) for default in (False, True)]
         return any(
             self._unordered_under(decide, isa, first, second)
             for decide in (outcomes[0], every_branch, outcomes[1])
         )
+
+    @cached_property
+    def _choices(self) -> list[Choice]:
+        found = {c: None for _, step in self.program.steps() for c, _ in step.guard}
+        return sorted(found, key=lambda choice: (choice.site, choice.instance))
 
     @cached_property
     def _alternatives(self) -> bool:
@@ -349,8 +362,10 @@ class Checker:
         ctas = {agent.cta for agent in self.program.agents}
         if assumption in (ACQUIRE_TCGEN05, COMPLETED_RIDES, REGISTER_USE):
             return Proxy.TMEM in proxies or Proxy.ASYNC in proxies
-        if assumption in (OWN_EFFECTS, CTA_SPANS_CLUSTER):
+        if assumption == CTA_SPANS_CLUSTER:
             return len(ctas) > 1
+        if assumption == OWN_EFFECTS:
+            return any(step.instruction.signals for _, step in self.program.steps())
         if assumption == LANES_TOGETHER:
             warps = [(agent.cta, agent.warp) for agent in self.program.agents]
             return len(set(warps)) < len(warps)
@@ -385,6 +400,25 @@ class Checker:
             if proof is not None:
                 proofs.append(proof)
         return tuple(proofs)
+
+
+def _all_outcomes(
+    choices: list[Choice], first: AccessEvent, second: AccessEvent
+) -> Iterator[Decide]:
+    """Every way in which the branches can go that executes both accesses."""
+    forced = dict(first.guard | second.guard)
+    for outcomes in product((False, True), repeat=len(choices)):
+        decided = dict(zip(choices, outcomes, strict=True))
+        if all(decided[choice] is outcome for choice, outcome in forced.items()):
+            yield _decider(decided)
+
+
+def _decider(decided: dict[Choice, bool]) -> Decide:
+    def decide(choice: Choice) -> bool:
+        return decided[choice]
+
+    decide.__name__ = "".join("01"[outcome] for outcome in decided.values())
+    return decide
 
 
 def _named(reason: str) -> tuple[str, ...]:

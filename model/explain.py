@@ -9,7 +9,7 @@ from .causality import Causality, Path
 from .composition import Edge
 from .graph import AccessEvent, Graph
 from .instructions import Pool, Proxy, Role
-from .program import Space
+from .program import Agent, Space
 from .run import Where
 from .verdict import Place, Proof, ProofStep, ScheduleRow
 
@@ -26,9 +26,19 @@ def place_of(graph: Graph, where: Where) -> Place:
         name = instruction.text.split()[0]
     mates = graph.warp_mates[agent.cta, agent.warp]
     return Place(
-        agent.name, agent.cta, agent.warp, name, step.tile, step.source.line, instruction.text,
+        agent.name, agent.cta, agent.warp, name, step.tile, step.source.line,
+        instruction.text + _elsewhere(agent, instruction),
         agent.thread if mates > 1 else None,
     )  # fmt: skip
+
+
+def _elsewhere(agent: Agent, instruction: ins.Instruction) -> str:
+    """The CTA whose memory or mbarrier an instruction is about, when it is not its own."""
+    barrier = getattr(instruction, "barrier", None)
+    ctas = {access.region.cta for access in instruction.accesses}
+    ctas |= {barrier.cta} if barrier is not None else set()
+    others = sorted(ctas - {-1, agent.cta})
+    return f" @CTA {others[0]}" if len(others) == 1 and agent.cta not in ctas else ""
 
 
 class Explainer:
@@ -111,6 +121,11 @@ class Explainer:
             )
         release = self._hand_off(first, second)
         if release is None:
+            if first.strand == second.strand:
+                return (
+                    f"program order does not order {one} before {two}: the first is asynchronous",
+                    f"{completion(first)} between them, and a wait for it",
+                )
             return (
                 f"nothing orders {one} before {two}: no path of instructions leads there",
                 self._barrier_remedy(first, second),

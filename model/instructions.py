@@ -116,6 +116,8 @@ class Instruction:
     """Base of all instructions; subclasses override what they have."""
 
     mnemonic: ClassVar[str] = ""
+    since: ClassVar[str] = "6.0"
+    """The first ISA version that the model knows it in."""
     pool: ClassVar[Pool] = Pool.GENERIC
 
     @cached_property
@@ -229,6 +231,8 @@ class Fence(Instruction):
 class FenceProxyAsync(Instruction):
     """fence.proxy.async: generic and async proxy, both ways (§9.7.15.4). None: every space."""
 
+    since = "8.6"
+
     space: Space | None = None
     mnemonic = "fence.proxy.async"
 
@@ -240,6 +244,8 @@ class FenceProxyAsync(Instruction):
 @dataclass(frozen=True)
 class FenceMbarrierInit(Instruction):
     """fence.mbarrier_init.release.cluster: the thread's earlier mbarrier.init only."""
+
+    since = "8.6"
 
     mnemonic = "fence.mbarrier_init"
 
@@ -291,6 +297,7 @@ class Compute(Instruction):
 
 @dataclass(frozen=True)
 class MbarrierInstruction(Instruction):
+    since = "8.6"
     barrier: Barrier
 
     @cached_property
@@ -389,6 +396,8 @@ class Bar(Instruction):
     spaces: frozenset[Space] = frozenset((Space.SHARED, Space.GLOBAL))
     """Memory it orders: all on CUDA; only the flagged memory on Metal."""
     name: str = "bar"
+    everyone: bool = False
+    """No count given: all threads of the CTA that have not exited."""
 
     @property
     def text(self) -> str:
@@ -409,6 +418,8 @@ class BarWarpSync(Instruction):
 class ClusterArrive(Instruction):
     """barrier.cluster.arrive, release by default (§9.7.15.3)."""
 
+    since = "8.6"
+
     sem: Sem = Sem.RELEASE
     mnemonic = "barrier.cluster.arrive"
 
@@ -416,6 +427,8 @@ class ClusterArrive(Instruction):
 @dataclass(frozen=True)
 class ClusterWait(Instruction):
     """barrier.cluster.wait, acquire by default."""
+
+    since = "8.6"
 
     sem: Sem = Sem.ACQUIRE
     mnemonic = "barrier.cluster.wait"
@@ -465,6 +478,8 @@ class CpAsyncMbarrierArrive(Instruction):
     Without `.noinc` the pending count is first raised by one: net zero for the phase.
     """
 
+    since = "8.6"
+
     barrier: Barrier
     noinc: bool = False
     lanes: int = 1
@@ -486,6 +501,8 @@ class BulkCopy(Instruction):
     A load has `targets`: complete_tx at an mbarrier of each destination CTA. A store has none and
     retires with its bulk group.
     """
+
+    since = "8.6"
 
     destinations: tuple[Region, ...] = ()
     sources: tuple[Region, ...] = ()
@@ -511,12 +528,15 @@ class BulkCopy(Instruction):
 
 @dataclass(frozen=True)
 class BulkCommitGroup(Instruction):
+    since = "8.6"
     mnemonic = "cp.async.bulk.commit_group"
 
 
 @dataclass(frozen=True)
 class BulkWaitGroup(Instruction):
     """All but the newest `pending` bulk groups are complete; `.read`: sources only."""
+
+    since = "8.6"
 
     pending: int = 0
     read: bool = False
@@ -534,6 +554,8 @@ class BulkWaitGroup(Instruction):
 class Tcgen05Alloc(Instruction):
     """tcgen05.alloc: the columns live from here; `address` is the shared word that gets taddr."""
 
+    since = "8.6"
+
     columns: Region
     address: Region | None = None
     mnemonic = "tcgen05.alloc"
@@ -548,6 +570,7 @@ class Tcgen05Alloc(Instruction):
 
 @dataclass(frozen=True)
 class Tcgen05Dealloc(Instruction):
+    since = "8.6"
     columns: Region
     mnemonic = "tcgen05.dealloc"
 
@@ -558,6 +581,7 @@ class Tcgen05Dealloc(Instruction):
 
 @dataclass(frozen=True)
 class Tcgen05Ld(Instruction):
+    since = "8.6"
     region: Region
     register: str = ""
     mnemonic = "tcgen05.ld"
@@ -574,6 +598,7 @@ class Tcgen05Ld(Instruction):
 
 @dataclass(frozen=True)
 class Tcgen05St(Instruction):
+    since = "8.6"
     region: Region
     registers: tuple[str, ...] = ()
     mnemonic = "tcgen05.st"
@@ -592,19 +617,26 @@ class Tcgen05St(Instruction):
 class Tcgen05Cp(Instruction):
     """tcgen05.cp: shared memory (async proxy) to tensor memory. `wide`: the .4x256b shape."""
 
+    since = "8.6"
+
     destination: Region
     source: Region | None = None
     cta_group: int = 1
     wide: bool = False
+    peer: tuple[Region, Region | None] | None = None
+    """With cta_group 2, the destination and the source in the other CTA of the pair."""
     mnemonic = "tcgen05.cp"
     pool = Pool.TCGEN05_MMA
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        write = Access(Role.WRITE, self.destination, Proxy.TMEM, "destination")
-        if self.source is None:
-            return (write,)
-        return (write, Access(Role.READ, self.source, Proxy.ASYNC, "source"))
+        found = []
+        for destination, source in ((self.destination, self.source), self.peer or (None, None)):
+            if destination is not None:
+                found.append(Access(Role.WRITE, destination, Proxy.TMEM, "destination"))
+            if source is not None:
+                found.append(Access(Role.READ, source, Proxy.ASYNC, "source"))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -614,6 +646,8 @@ class Tcgen05Mma(Instruction):
     With cta_group 2 the operands of both CTAs are listed. `shape` and `kind` are compared only
     for equality by the pipelined pairs.
     """
+
+    since = "8.6"
 
     d: tuple[Region, ...]
     a: tuple[Region, ...] = ()
@@ -637,11 +671,18 @@ class Tcgen05Mma(Instruction):
         found += [Access(Role.WRITE, region, Proxy.TMEM, "D") for region in self.d]
         return tuple(found)
 
+    @property
+    def text(self) -> str:
+        places = dict.fromkeys(r.label for r in (*self.d, *self.a, *self.b))
+        return f"{self.mnemonic} {', '.join(places)}"
+
 
 @dataclass(frozen=True)
 class Tcgen05Commit(Instruction):
     """tcgen05.commit: arrives once on each barrier (one a CTA with multicast) when all prior
     mma, cp and shift of the executing thread with this cta_group have completed."""
+
+    since = "8.6"
 
     barriers: tuple[Barrier, ...]
     cta_group: int = 1
@@ -660,6 +701,8 @@ class Tcgen05Commit(Instruction):
 class Tcgen05Wait(Instruction):
     """tcgen05.wait::ld or ::st: the thread's earlier loads (stores) are complete (§9.7.18.8.5)."""
 
+    since = "8.6"
+
     stores: bool = False
 
     @property
@@ -670,6 +713,8 @@ class Tcgen05Wait(Instruction):
 @dataclass(frozen=True)
 class Tcgen05Fence(Instruction):
     """tcgen05.fence::before_thread_sync or ::after_thread_sync (§9.7.18.11)."""
+
+    since = "8.6"
 
     after: bool = False
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .causality import CLOCK, Before, Causality
 from .conflicts import Conflicts
 from .graph import AccessEvent, Graph, Value, members
-from .instructions import Role
+from .instructions import Proxy, Role
 from .program import Region
 from .readings import Reading
 
@@ -85,6 +85,11 @@ class Judge:
         for number, key in enumerate(self.static):
             self.by_static[key] = self.by_static.get(key, 0) | 1 << number
         self.dead = sum(1 << event.number for event in graph.accesses if not event.used)
+        self.bounds = sum(
+            1 << event.number
+            for event in graph.accesses
+            if event.access.role in (Role.ALLOC, Role.FREE)
+        )
         self.racing = 0
         self._signatures: dict[int, object | None] = {}
         self._numbers: dict[object, int] = {}
@@ -112,6 +117,8 @@ class Judge:
                 self.in_time()
             if bits:
                 self._sort(number, bits)
+        for number, bits in enumerate(conflicting):
+            self._outside_its_life(number, bits & self.before[number].surely)
         if self.other is not None:
             self._other_version(conflicting)
         ordered = [c & b.surely for c, b in zip(conflicting, self.before, strict=True)]
@@ -241,6 +248,21 @@ class Judge:
             return None
         writes = self.conflicts.all_earlier[access] & self.before[access].surely
         return ("load", region, writes)
+
+    # --- lifetimes ---------------------------------------------------------------------------
+
+    def _outside_its_life(self, number: int, earlier: int) -> None:
+        """Ordered after the end of a life of its columns, or a second birth in one life (F17)."""
+        bounds = earlier & self.bounds
+        if not bounds:
+            return
+        last = self.graph.accesses[bounds.bit_length() - 1]
+        role = self.graph.accesses[number].access.role
+        ended = last.access.role is Role.FREE and role is not Role.ALLOC
+        born_twice = last.access.role is Role.ALLOC and role is Role.ALLOC
+        if last.access.proxy is Proxy.TMEM and (ended or born_twice):
+            reason = "its columns have been deallocated" if ended else "its columns are allocated"
+            self._group(number, 1 << last.number, "lifetime", "error", reason)
 
     # --- another ISA version -----------------------------------------------------------------
 

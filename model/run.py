@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from . import instructions as ins
-from .program import Agent, Barrier, Program, Region, Step
+from .program import Agent, Barrier, Program, Step
 
 MAX_PENDING = 2**20 - 1
 
@@ -97,6 +97,7 @@ class Runner:
         self.inside: set[int] = set()  # agents that have arrived at an execution barrier
         self.bars: dict[tuple[object, ...], int] = defaultdict(int)
         self.released: set[Where] = set()
+        self.unarmed: set[Where] = set()  # cluster waits without an arrive of their own
 
     def execute(self) -> Run:
         teams = self._teams()
@@ -108,9 +109,23 @@ class Runner:
         for index, agent in enumerate(self.program.agents):
             if self.next[index] < len(agent.steps):
                 self.run.stuck.append(Where(index, self.next[index]))
+        self._stuck_misuses()
         self.run.counts = {b: s.count for b, s in self.barriers.items() if s.count is not None}
         self.run.completed = {b: s.completed for b, s in self.barriers.items()}
         return self.run
+
+    def _stuck_misuses(self) -> None:
+        """Waits that can never pass because something was left out before them."""
+        for where in self.run.stuck:
+            instruction = self.run.step(where).instruction
+            if where in self.unarmed:
+                reason = "a wait without an arrive of its own"
+                self._misuse("count", where, "barrier.cluster", reason)
+            if not isinstance(instruction, ins.MbarrierTryWait):
+                continue
+            label = instruction.barrier.label
+            if self.barriers[instruction.barrier].count is None:
+                self._misuse("lifetime", where, label, "a wait on an mbarrier that is not live")
 
     def _teams(self) -> list[list[int]]:
         """Agents by warp: a warp's threads take turns by position, so that they stay in step."""
@@ -168,6 +183,8 @@ class Runner:
             return self._rendezvous(where, agent, instruction)
         if isinstance(instruction, ins.ClusterWait):
             generation = self.bars["cluster-waits", where.agent]
+            if generation >= self.bars["cluster-arrives", where.agent]:
+                self.unarmed.add(where)
             arrived = self.run.generations.get(("cluster",), [])
             if len(arrived) <= generation or self._missing(arrived[generation]):
                 return False
@@ -195,13 +212,43 @@ class Runner:
             generations = self.run.generations.setdefault(key, [[]])
             generations[-1].append(where)
             self.run.generation_of[where] = (key, len(generations) - 1)
+            self._agree(where, bar, generations[-1])
+        generations = self.run.generations[key]
+        if where in generations[-1]:
             lanes = sum(self.program.agents[w.agent].lanes for w in generations[-1])
+            if isinstance(bar, ins.Bar) and bar.everyone:
+                needed -= self._exited(agent.cta)
             if lanes >= needed:
                 if lanes > needed:
                     self._misuse("count", where, f"bar {key[-1]}", "more threads than its count")
                 self.released.update(generations[-1])
                 generations.append([])
         return not waits or where in self.released
+
+    def _exited(self, cta: int) -> int:
+        """Threads of a CTA that have ended: a barrier of all threads does not wait for them."""
+        return sum(
+            agent.lanes
+            for index, agent in enumerate(self.program.agents)
+            if agent.cta == cta and self.next[index] >= len(agent.steps)
+        )
+
+    def _agree(self, where: Where, bar: ins.Bar | ins.BarWarpSync, others: list[Where]) -> None:
+        """All participants name one count (§9.7.15.1); a warp's lanes come from one instruction."""
+        if not isinstance(bar, ins.Bar):
+            return
+        first = self.run.step(others[0]).instruction
+        if isinstance(first, ins.Bar) and first.threads != bar.threads:
+            reason = f"its participants name different counts: {first.threads} and {bar.threads}"
+            self._misuse("count", where, f"bar {bar.id}", reason)
+        here, agent = self.run.step(where).source, self.run.agent(where)
+        for other in others[:-1]:
+            mate = self.run.agent(other)
+            there = self.run.step(other).source
+            if (mate.cta, mate.warp) == (agent.cta, agent.warp) and there.line != here.line:
+                reason = "lanes of one warp come to it from different instructions"
+                self._misuse("divergence", where, f"bar {bar.id}", reason)
+                return
 
     def _lanes_in(self, agent: Agent, mask: int) -> int:
         """How many of the program's threads in this warp the mask names."""
@@ -218,14 +265,16 @@ class Runner:
                     "lifetime", where, instruction.barrier.label, "init of a live mbarrier"
                 )
             state.start(instruction.count, len(self.run.phases.get(instruction.barrier, ())))
+            self._spare_objects(where, instruction)
         elif isinstance(instruction, ins.MbarrierInval):
+            if self.barriers[instruction.barrier].count is None:
+                label = instruction.barrier.label
+                self._misuse("lifetime", where, label, "inval of an mbarrier that is not live")
             self.barriers[instruction.barrier].count = None
         elif isinstance(instruction, ins.MbarrierTryWait):
             if instruction.barrier.cta != agent.cta:
                 label = instruction.barrier.label
                 self._misuse("lifetime", where, label, "wait on the mbarrier of another CTA")
-        elif self.objects and isinstance(instruction, (ins.Load, ins.Store, ins.Atomic)):
-            self._spare_objects(where, instruction.region)
         elif isinstance(instruction, ins.MbarrierArrive):
             self._arrive(
                 where, -1, instruction.barrier, instruction.count * agent.lanes,
@@ -235,17 +284,25 @@ class Runner:
             self._cluster_arrive(where)
         elif isinstance(instruction, ins.CpAsyncMbarrierArrive) and not instruction.noinc:
             self._arrive(where, -1, instruction.barrier, -instruction.lanes, 0, 0)
+        elif self.objects and not isinstance(instruction, ins.MbarrierInstruction):
+            self._spare_objects(where, instruction)
         for number, signal in enumerate(instruction.signals):
             self._arrive(where, number, signal.barrier, signal.count, 0, signal.bytes)
 
-    def _spare_objects(self, where: Where, region: Region) -> None:
-        """Ordinary accesses to a live mbarrier object are undefined (§9.7.15.16.3)."""
+    def _spare_objects(self, where: Where, instruction: ins.Instruction) -> None:
+        """Any other access to the bytes of a live mbarrier object is undefined (§9.7.15.16.3)."""
+        mine = getattr(instruction, "barrier", None)
         for barrier, bytes_ in self.objects:
-            if self.barriers[barrier].count is not None and bytes_.overlaps(region):
+            if barrier == mine or self.barriers[barrier].count is None:
+                continue
+            if any(bytes_.overlaps(access.region) for access in instruction.accesses):
                 self._misuse("lifetime", where, barrier.label, "access to a live mbarrier object")
 
     def _cluster_arrive(self, where: Where) -> None:
         generation = self.bars["cluster-arrives", where.agent]
+        if generation > self.bars["cluster-waits", where.agent]:
+            reason = "a second arrive before the wait"
+            self._misuse("count", where, "barrier.cluster", reason)
         self.bars["cluster-arrives", where.agent] += 1
         generations = self.run.generations.setdefault(("cluster",), [])
         while len(generations) <= generation:

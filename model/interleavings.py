@@ -8,7 +8,6 @@ machine of `run.py`, and judges the pairs of every matching. See `smt.py` for th
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,18 +18,20 @@ from .deadlock import explain_deadlock
 from .explain import Explainer, place_of
 from .graph import AccessEvent, members
 from .judge import Group, GroupKey, Judgement, hazard
+from .matching import Matching
 from .operations import Operation, Operations, operations
 from .program import Barrier, BudgetExceeded, Program
 from .readings import LANES_TOGETHER
 from .reversal import Core, ancestors, pair
 from .run import Run, Runner, Where
-from .smt import Schedule, Schedules
+from .smt import Effort, Schedule, Schedules
 from .verdict import Finding, ScheduleRow
 
 MAX_OPERATIONS = 200
 MAX_MATCHINGS = 64
 MAX_CORES = 6
-SECONDS = 5.0
+SEARCH_UNITS = 250_000_000
+"""Work that z3 may spend on the search for matchings (some seconds)."""
 SEARCH_SHARE = 0.7
 
 
@@ -121,17 +122,17 @@ def _follows(run: Run, schedule: Schedule) -> bool:
 
 
 def matchings(
-    program: Program, deadline: float, limit: int = MAX_MATCHINGS, together: bool = False
+    program: Program, effort: Effort, limit: int = MAX_MATCHINGS, together: bool = False
 ) -> Iterator[Interleaving]:
     """One run for each way in which arrivals, phases and waits can match; all, when it ends.
 
-    `deadline` is a value of `time.monotonic()`. `together`: the lanes of a warp advance in step.
+    `together`: the lanes of a warp advance in step.
     Errors: BudgetExceeded when the program is too large or a limit stops the search.
     """
     found = operations(program, MAX_OPERATIONS)
-    schedules = Schedules(program, found, together, deadline)
+    schedules = Schedules(program, found, together, effort)
     number = 0
-    while (schedule := schedules.next(deadline)) is not None:
+    while (schedule := schedules.next()) is not None:
         if number >= limit:
             raise BudgetExceeded(f"more than {limit} matchings of arrivals and waits")
         number += 1
@@ -164,43 +165,50 @@ class Exploration:
 
 
 def explore(
-    question: Question, seconds: float = SECONDS, limit: int = MAX_MATCHINGS
+    question: Question, units: int = SEARCH_UNITS, limit: int = MAX_MATCHINGS
 ) -> Exploration:
     """Every matching of the question's program, and what is wrong in any of them.
 
     Never raises for size or time: the exploration is then not `complete`, and `reason` says why.
     """
-    deadline = time.monotonic() + seconds
-    if question.deadline is not None:
-        deadline = min(deadline, question.deadline)
-    return _Explorer(question, deadline).explore(limit)
+    return _Explorer(question).explore(units, limit)
 
 
 class _Explorer:
-    def __init__(self, question: Question, deadline: float) -> None:
-        self.question = replace(question, deadline=deadline)
-        self.deadline = deadline
+    def __init__(self, question: Question) -> None:
+        self.question = question
         self.found = Exploration()
         self.known: dict[tuple[object, ...], Finding] = {}
         self.compared: set[GroupKey] = set()
 
-    def explore(self, limit: int) -> Exploration:
-        """Part of the time is kept for judging what was found."""
-        found, question = self.found, self.question
-        together = question.reading.holds(LANES_TOGETHER)
-        searching = time.monotonic() + SEARCH_SHARE * (self.deadline - time.monotonic())
-        try:
-            for run in matchings(question.program, searching, limit, together):
-                found.runs.append(run)
-            found.complete = True
-        except BudgetExceeded as stop:
-            found.reason = str(stop)
+    def explore(self, units: int, limit: int) -> Exploration:
+        found = self.found
+        found.runs, found.reason = self._search(units, limit)
+        found.complete = not found.reason
         try:
             self._judge()
         except BudgetExceeded as stop:
             found.complete, found.reason = False, str(stop)
         found.findings = list(self.known.values())
         return found
+
+    def _search(self, units: int, limit: int) -> tuple[list[Interleaving], str]:
+        """The matchings, and why they are not all; searched once for all readings."""
+        program = self.question.program
+        together = self.question.reading.holds(LANES_TOGETHER) and _shares_warps(program)
+        key = ("matchings", together, units, limit)
+        if key not in program.memo:
+            runs: list[Interleaving] = []
+            reason = ""
+            try:
+                effort = Effort(units, self.question.deadline)
+                for run in matchings(program, effort, limit, together):
+                    runs.append(run)
+            except BudgetExceeded as stop:
+                reason = str(stop)
+            program.memo[key] = (runs, reason)
+        known: tuple[list[Interleaving], str] = program.memo[key]
+        return known
 
     def _judge(self) -> None:
         """Errors: BudgetExceeded when time runs out, or a pair depends on a branch."""
@@ -326,9 +334,11 @@ class _Matching(Checker):
                 reason = f"misses {_seen(phase)}: phase {phase} completes before it looks"
                 node = self.graph.phase_node[barrier, phase]
                 found.append(self._deviation("lap", where, node, reason))
-        for arrival, (_, phase) in landings(self.run).items():
+        awaited = {barrier.label for barrier in Matching(self.graph).awaited}
+        for arrival, (label, phase) in landings(self.run).items():
             phases = sorted(outcomes.landed[arrival])
-            if len(phases) > 1 and phase == phases[0]:
+            looked_at = label in awaited or label.startswith(("bar ", "warp "))
+            if looked_at and len(phases) > 1 and phase == phases[0]:
                 places = " or in ".join(f"phase {number}" for number in phases)
                 reason = f"lands in {places}, as the schedule decides"
                 node = self._node(*arrival)
@@ -368,6 +378,11 @@ class _Matching(Checker):
             event = "complete" if signal >= 0 else "pass" if waits else "issue"
             rows.append(ScheduleRow(place_of(self.graph, where), event))
         return tuple(rows)
+
+
+def _shares_warps(program: Program) -> bool:
+    warps = [(agent.cta, agent.warp) for agent in program.agents]
+    return len(set(warps)) < len(warps)
 
 
 class Outcomes:

@@ -60,7 +60,7 @@ class Matching:
         """Arrivals and waits that another schedule may match differently."""
         self.found = []
         for barrier, phases in self.run.phases.items():
-            if barrier not in self._awaited:
+            if barrier not in self.awaited:
                 continue  # whatever its phases are, nobody looks
             for number, arrivals in enumerate(phases):
                 self._arrivals(barrier, number, arrivals)
@@ -154,7 +154,7 @@ class Matching:
                     break
 
     @cached_property
-    def _awaited(self) -> set[Barrier]:
+    def awaited(self) -> set[Barrier]:
         """The mbarriers that some step of the program waits on."""
         return {
             step.instruction.barrier

@@ -15,10 +15,10 @@ from .causality import Causality
 from .composition import ROWS, Edge, Label, Row, State
 from .graph import AccessEvent, Graph, Injection
 from .readings import Reading
-from .smt import Formula, satisfiable
+from .smt import Effort, Formula
 
-PAIR_MS = 2000
-"""Milliseconds that z3 gets for one pair."""
+PAIR_UNITS = 100_000_000
+"""Work that z3 may spend on one pair."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _Pair:
             self._spread(self.fresh.pop())
         self._accept()
         self.solver.add(two < one)
-        if satisfiable(self.z3, self.solver, PAIR_MS, *self.rules.values()):
+        if Effort(PAIR_UNITS).satisfiable(self.z3, self.solver, *self.rules.values()):
             return Reversal(self._order(self.solver.model()))
         names = {str(literal) for literal in self.solver.unsat_core()}
         return Core(tuple(name for name in self.rules if name in names))

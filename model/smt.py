@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .operations import BLOCKING, Act, Operation, Operations
-from .program import Barrier, BudgetExceeded, Program
+from .program import Barrier, BudgetExceeded, Program, TimeLimit
 from .run import Where
 
 Formula = Any
@@ -31,28 +31,58 @@ class Schedule:
     observed: dict[Where, int]
 
 
-def satisfiable(z3: Any, solver: Any, milliseconds: int, *assumed: Formula) -> bool:
-    """Ask z3. Errors: BudgetExceeded when it does not know; KeyboardInterrupt when it was
-    interrupted, which z3 reports as not knowing."""
-    solver.set("timeout", milliseconds)
-    answer = solver.check(*assumed)
-    if answer == z3.unknown:
-        if "interrupt" in solver.reason_unknown():
-            raise KeyboardInterrupt
-        raise BudgetExceeded("the time limit was reached while searching schedules")
-    return bool(answer == z3.sat)
+@dataclass
+class Effort:
+    """How much z3 may work: `units` of its own count (`rlimit`; about 60 million a second), so that
+    an answer is the same from run to run, and the user's time limit, if there is one."""
+
+    units: int
+    deadline: float | None = None
+
+    def satisfiable(self, z3: Any, solver: Any, *assumed: Formula) -> bool:
+        """Ask z3. Errors: BudgetExceeded when it does not know; TimeLimit past the deadline;
+        KeyboardInterrupt when it was interrupted, which z3 reports as not knowing."""
+        before = _worked(solver)
+        solver.set("rlimit", max(1, self.units))
+        solver.set("timeout", self._milliseconds())
+        answer = solver.check(*assumed)
+        self.units -= max(0, _worked(solver) - before)
+        if answer == z3.unknown:
+            if "interrupt" in solver.reason_unknown():
+                raise KeyboardInterrupt
+            self.check()
+            raise BudgetExceeded("the search for schedules was cut at its limit of work")
+        return bool(answer == z3.sat)
+
+    def check(self) -> None:
+        """Errors: TimeLimit past the deadline."""
+        self._milliseconds()
+
+    def _milliseconds(self) -> int:
+        if self.deadline is None:
+            return 2**32 - 1  # z3's word for no limit
+        left = int((self.deadline - time.monotonic()) * 1000)
+        if left <= 0:
+            raise TimeLimit("the time limit was reached while searching schedules")
+        return left
+
+
+def _worked(solver: Any) -> int:
+    """Units of work that z3 has spent so far."""
+    statistics = solver.statistics()
+    keys = statistics.keys()
+    return int(statistics.get_key_value("rlimit count")) if "rlimit count" in keys else 0
 
 
 class Schedules:
     """All maximal schedules, up to matching. `together`: lanes of a warp advance in step."""
 
-    def __init__(
-        self, program: Program, found: Operations, together: bool, deadline: float
-    ) -> None:
+    def __init__(self, program: Program, found: Operations, together: bool, effort: Effort) -> None:
         import z3
 
         self.z3: Any = z3
         self.program = program
+        self.effort = effort
         self.operations = found
         self.solver: Any = z3.SimpleSolver()
         self.solver.set(relevancy=0, **{"arith.solver": 2, "phase_selection": 0})
@@ -67,7 +97,7 @@ class Schedules:
         self.lives: dict[Hashable, _Life] = {}
         self._program_order()
         for cell in self._cells():
-            self._left(deadline)
+            self.effort.check()
             self._cell(cell)
         self._cluster()
         if together:
@@ -239,24 +269,16 @@ class Schedules:
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def next(self, deadline: float) -> Schedule | None:
+    def next(self) -> Schedule | None:
         """A schedule with a matching that was not given before, or None when there is none.
 
-        Errors: BudgetExceeded when `deadline` (of `time.monotonic()`) passes first.
+        Errors: BudgetExceeded when the effort is spent first.
         """
-        left = self._left(deadline)
-        if not satisfiable(self.z3, self.solver, left):
+        if not self.effort.satisfiable(self.z3, self.solver):
             return None
         model = self.solver.model()
         self._block(model)
         return self._schedule(model)
-
-    def _left(self, deadline: float) -> int:
-        """Milliseconds until the deadline; BudgetExceeded when there are none."""
-        left = int((deadline - time.monotonic()) * 1000)
-        if left <= 0:
-            raise BudgetExceeded("the time limit was reached while searching schedules")
-        return left
 
     def _block(self, model: Any) -> None:
         """No more schedules with the matching of `model`: arrivals, waits and stuck agents."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,6 +36,8 @@ With several readings `ptx` decides if it is among them, else the first one name
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status. Never raises, never shows a traceback."""
+    if argv is None:
+        _heed_interrupts()
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
         print(end="", flush=True)
@@ -50,6 +54,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         _failed(error)
     return BAD_INPUT
+
+
+def _heed_interrupts() -> None:
+    """Ctrl-C ends the program at once, also while z3 works, which would catch the signal itself:
+    the signal is blocked everywhere and awaited by a thread of its own."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    threading.Thread(target=_await_interrupt, daemon=True).start()
+
+
+def _await_interrupt() -> None:
+    signal.sigwait({signal.SIGINT})
+    _complain("interrupted", prefix="")
+    os._exit(INTERRUPTED)
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -20,6 +20,8 @@ def sentence(finding: Finding) -> str:
     """What can happen, who does it, to which data, in which tiles; then the engine's reason."""
     key = finding.hazard if finding.kind == "race" else finding.kind
     text = _SENTENCES.get(key, _any_finding)(finding)
+    if finding.other_location:
+        text += f"; {finding.other_location} overlaps {finding.location}"
     return f"{text} ({finding.reason})" if finding.reason else text
 
 
@@ -171,6 +173,8 @@ def _agents(finding: Finding) -> tuple[str, str]:
         return _of_warp(first), _of_warp(second)
     if first.agent == THREAD:
         return _of_thread(first, "a thread"), _of_thread(second, "another thread")
+    if first.thread is None:
+        return first.agent, f"{second.agent} itself"
     return first.agent, f"another lane of {second.agent}"
 
 

@@ -99,7 +99,8 @@ class _Drawing:
 
     def _missing(self) -> Iterator[Line]:
         edge = f": {self.finding.missing}" if self.finding.missing else ""
-        for part in textwrap.wrap(f"✗ no order ① → ②{edge}", self.width - len(_prefix())):
+        what = "not across proxies" if self.finding.kind == "proxy" else "no order"
+        for part in textwrap.wrap(f"✗ {what} ① → ②{edge}", self.width - len(_prefix())):
             yield Line(_prefix() + part, "missing")
 
     def _row(self, cells: Sequence[str], step: str, tile: str, style: str) -> Iterator[Line]:

@@ -294,7 +294,8 @@ class Checker:
             group.key.kind, group.key.severity, first.access.region.label, group.count,
             place_of(graph, first.where), place_of(graph, second.where), group.key.hazard,
             group.key.reason, _named(group.key.reason),
-            LazyRows(partial(explainer.schedule, first, second)), (), missing, remedy,
+            LazyRows(partial(explainer.schedule, first, second, group.key.kind)), (), missing,
+            remedy, _other_name(first, second),
         )  # fmt: skip
 
     def _confirmed(self, judgement: Judgement, group: Group) -> bool:
@@ -421,6 +422,11 @@ def _decider(decided: dict[Choice, bool]) -> Decide:
     return decide
 
 
+def _other_name(first: AccessEvent, second: AccessEvent) -> str:
+    one, two = first.access.region, second.access.region
+    return two.label if two.array != one.array else ""
+
+
 def _named(reason: str) -> tuple[str, ...]:
     """The assumptions that a finding's reason names."""
     return tuple(name for name in ASSUMPTIONS if name in reason.split())
@@ -439,11 +445,14 @@ def _following(first: AccessEvent, second: AccessEvent, default: bool) -> Decide
 
 
 def _merge(findings: list[Finding]) -> list[Finding]:
-    """Findings without a second access, of one instruction and barrier array, read as one."""
+    """Findings that a person cannot tell apart read as one; those without a second access are
+    merged by instruction and barrier array."""
     merged: dict[tuple[object, ...], Finding] = {}
-    for number, finding in enumerate(findings):
-        if finding.second is not None:
-            merged[number,] = finding
+    for finding in findings:
+        if finding.second is not None:  # operands of one instruction read as one
+            alike = (finding.kind, finding.severity, finding.hazard, finding.reason)
+            places = (finding.location, finding.first, finding.second)
+            merged.setdefault((*alike, *places), finding)
             continue
         array = finding.location.partition("[")[0]
         key = (

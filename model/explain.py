@@ -48,14 +48,17 @@ class Explainer:
 
     # --- schedules ---------------------------------------------------------------------------
 
-    def schedule(self, first: AccessEvent, second: AccessEvent) -> tuple[ScheduleRow, ...]:
+    def schedule(
+        self, first: AccessEvent, second: AccessEvent, kind: str = "race"
+    ) -> tuple[ScheduleRow, ...]:
         """The fewest steps that let `second` take effect while `first` has yet to.
 
         Everything that must precede the start of both, in the order of the run; then the second
         access, then the first. Branches go as the two accesses need, and else are not taken.
+        A proxy finding is in order as execution: its accesses are shown where they stand.
         """
         needed = self._ancestors([first.issue, second.begin])
-        if first.issue not in self._ancestors([second.begin]):
+        if kind == "proxy" or first.issue not in self._ancestors([second.begin]):
             needed |= self._ancestors([second.issue])
         forced = first.guard | second.guard
         rows = []
@@ -64,6 +67,8 @@ class Explainer:
             guard = self.graph.step(where).guard
             executed = all(item in forced or not item[1] for item in guard)
             row = self._row(number, first, second) if executed else None
+            if kind == "proxy" and number == first.issue:
+                row = ScheduleRow(place_of(self.graph, where), "access", "first")
             if row is not None and where != second.where:
                 rows.append(row)
         asynchronous = second.pool in UNORDERED_POOLS
@@ -72,7 +77,8 @@ class Explainer:
                 place_of(self.graph, second.where), "access" if asynchronous else "issue", "second"
             )
         )
-        rows.append(ScheduleRow(place_of(self.graph, first.where), "access", "first"))
+        if not any(row.mark == "first" for row in rows):
+            rows.append(ScheduleRow(place_of(self.graph, first.where), "access", "first"))
         return tuple(rows)
 
     def _row(self, number: int, first: AccessEvent, second: AccessEvent) -> ScheduleRow | None:

@@ -28,9 +28,9 @@ from .smt import Effort, Schedule, Schedules
 from .verdict import Finding, ScheduleRow
 
 MAX_OPERATIONS = 200
-MAX_MATCHINGS = 64
+MAX_MATCHINGS = 32
 MAX_CORES = 6
-SEARCH_UNITS = 250_000_000
+SEARCH_UNITS = 120_000_000
 """Work that z3 may spend on the search for matchings (some seconds)."""
 SEARCH_SHARE = 0.7
 

@@ -117,6 +117,8 @@ class Finding:
     cycle: tuple[str, ...] = ()
     missing: str = ""
     remedy: str = ""
+    other_location: str = ""
+    """What the second access calls the bytes, when its array is another one."""
 
     def as_json(self) -> dict[str, object]:
         return {

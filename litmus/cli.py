@@ -6,6 +6,8 @@ Imports are late where they cost: `lastread --version` must not wait for the mod
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -38,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit status. Never raises, never shows a traceback."""
     if argv is None:
         _heed_interrupts()
+        _collect_seldom()
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
         print(end="", flush=True)
@@ -54,6 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         _failed(error)
     return BAD_INPUT
+
+
+def _collect_seldom() -> None:
+    """Nearly all that is made lives until the end: to look for garbage, and at exit, is waste."""
+    gc.set_threshold(100_000, 50, 50)
+    atexit.register(gc.freeze)
 
 
 def _heed_interrupts() -> None:

@@ -221,8 +221,9 @@ class Causality:
         surely, execution = 0, 0
         doubts: dict[str, int] = {}
         for state, bits in self._arriving(event, among):
-            ordered = self._in_time(state, bits, event)
-            if not ordered & ~surely:
+            bits &= ~surely
+            ordered = self._in_time(state, bits, event) if bits else 0
+            if not ordered:
                 continue
             execution |= ordered
             crossed, doubtful = self._across_proxies(state, ordered, event)

@@ -124,7 +124,8 @@ class Checker:
         self.program = question.program
         self.regions: Regions = find_regions(self.program, question.location)
         self.reading = self._that_matters(question.reading)
-        self.notes: list[str] = [*self.program.notes, *not_covered(self.program)]
+        outside = self._shared("not covered", self.program, lambda: [*not_covered(self.program)])
+        self.notes: list[str] = [*self.program.notes, *outside]
         self.unknown = False
         self._decided: dict[tuple[str, str], tuple[Causality, Numbers]] = {}
         self.run: Run
@@ -160,6 +161,9 @@ class Checker:
     @cached_property
     def _proxies(self) -> set[Proxy]:
         """Proxies of the accesses that take part in some conflict."""
+        return self._shared("proxies", self.regions, self._find_proxies)
+
+    def _find_proxies(self) -> set[Proxy]:
         return {
             access.proxy
             for _, step in self.program.steps()
@@ -192,9 +196,9 @@ class Checker:
     def _matching(self, graph: Graph) -> Matching:
         return self._shared("matching", graph, lambda: Matching(graph))
 
-    def _shared(self, what: str, graph: Graph, make: Callable[[], T]) -> T:
-        """What depends on the graph alone is worked out once for all readings."""
-        key = (what, id(graph))
+    def _shared(self, what: str, of: object, make: Callable[[], T]) -> T:
+        """What depends on a graph, or on regions, alone is worked out once for all readings."""
+        key = (what, id(of))
         if key not in self.program.memo:
             self.program.memo[key] = make()
         found: T = self.program.memo[key]

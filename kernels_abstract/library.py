@@ -67,6 +67,11 @@ def find(name_or_path: str) -> Path:
         raise InputError("no kernel is named; `lastread list` shows the library's")
     path = Path(name_or_path)
     if not path.exists() and path.suffix != SUFFIX and path.name == name_or_path:
-        hint = suggestion(name_or_path, names()) or "; `lastread list` shows the library's"
-        raise InputError(f"no kernel or file is named `{name_or_path}`{hint}")
+        raise InputError(f"no kernel or file is named `{name_or_path}`{_hint(name_or_path)}")
     return path
+
+
+def _hint(name: str) -> str:
+    if "=" in name:
+        return f"; parameters are given with `--set {name}`"
+    return suggestion(name, names()) or "; `lastread list` shows the library's"

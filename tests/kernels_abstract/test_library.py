@@ -546,3 +546,8 @@ def test_head_dim_is_a_multiple_of_the_vector():
 def test_an_unknown_kernel_is_suggested():
     with pytest.raises(InputError, match="did you mean `record_ring`"):
         load("record_rin")
+
+
+def test_a_parameter_named_like_a_target_is_explained():
+    with pytest.raises(InputError, match="given with `--set work=32`"):
+        load("work=32")

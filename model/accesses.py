@@ -11,7 +11,7 @@ from .instructions import Access, Pool, Proxy, Role
 from .program import Step
 from .registers import RegisterFile
 from .run import Where
-from .strand import Strand
+from .strand import Bound, Strand
 
 
 class Accesses(Completion):
@@ -49,29 +49,33 @@ class Accesses(Completion):
         elif pool not in TCGEN05_POOLS:
             preds = [(issue, AFTER_PO)] if self.program_order and pool is Pool.GENERIC else []
         else:
-            preds = self._last_bounds(strand, issue, step, proxy)
+            preds = self._last_bounds(strand, issue, where, proxy)
         return self._node("begin", where, preds)
 
     def _last_bounds(
-        self, strand: Strand, issue: int, step: Step, proxy: Proxy
+        self, strand: Strand, issue: int, where: Where, proxy: Proxy
     ) -> list[tuple[int, Label]]:
         """The last bound of each kind before a tcgen05 access. What an earlier bound knows, a
         later one knows too, so none is needed before one that passes all of it on."""
+        step = self.run.step(where)
         bounds = list(strand.bounds[step.instruction.pool])
         if proxy is Proxy.ASYNC:
-            bounds = sorted(bounds + strand.async_bounds, key=lambda bound: bound[0])
-        if step.instruction.reads and self.issue_in_order:
-            bounds.append((issue, frozenset(), self.table["issue"]))
+            bounds = sorted(bounds + strand.async_bounds, key=lambda bound: bound.node)
         guard = self._guard(step)
         preds: dict[str, tuple[int, Label]] = {}
-        for node, bound_guard, rule in reversed(bounds):
-            if not bound_guard <= guard:
+        if step.instruction.reads and self.issue_in_order:
+            preds["issue"] = (issue, Label(Edge.BEGIN, "issue"))
+        for bound in reversed(bounds):
+            name = bound.rule.name
+            if name in preds or not strand.holds_for(bound, where.agent):
+                continue
+            if not bound.guard <= guard:
                 if not preds.keys() & PASS_ALL_ON:
                     self.graph.conditional = -1
-            elif rule.name not in preds:
-                preds[rule.name] = (node, Label(Edge.BEGIN, rule.name))
-                if rule.name == "after_thread_sync":
-                    break
+                continue
+            preds[name] = (bound.node, Label(Edge.BEGIN, name))
+            if name == "after_thread_sync":
+                break
         return list(preds.values())
 
     def _event(
@@ -153,18 +157,25 @@ class Accesses(Completion):
         """Pairs that the pipe keeps in order, and who rides on whose completion."""
         access, pipes = event.access, strand.pipes
         finals = self.graph.finals[event.number]
+        earlier = self._earlier(strand, event.where.agent) & ~self._in_same_step(strand, event)
         for bits, rule in pipes.sources(instruction, access.operand, access.region):
+            bits &= earlier
             finals.append(Injection(bits, State(), rule))
             if rule == "pipelined-ld-st":
                 pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
                 riding = self._when(bits & pending, self._implied(event.guard))
                 strand.riders[event.number] = riding
         if isinstance(instruction, ins.Tcgen05Mma) and access.operand == "A":
-            apart = pipes.elsewhere(instruction, access.region)
+            apart = pipes.elsewhere(instruction, access.region) & earlier
             if apart:
                 doubt = State(note=ADDRESS_NOTE)
                 finals.append(Injection(apart, doubt, "pipelined-cp-overlap"))
         pipes.add(instruction, access.operand, access.role, access.region, 1 << event.number)
+
+    def _in_same_step(self, strand: Strand, event: AccessEvent) -> int:
+        """Accesses that other lanes make at the same position: nothing says which comes first."""
+        agent = event.where.agent
+        return sum(1 << e.number for e in strand.fresh if e.where.agent != agent)
 
     def _define(
         self, where: Where, step: Step, events: list[AccessEvent], registers: RegisterFile
@@ -191,13 +202,14 @@ class Accesses(Completion):
         pool = Pool.BULK if isinstance(commit, ins.BulkCommitGroup) else Pool.CP_ASYNC
         strand.groups[agent, pool].append(strand.open_group.pop((agent, pool), 0))
 
-    def _bind(self, strand: Strand, node: int, step: Step, traits: Traits) -> None:
+    def _bind(self, strand: Strand, node: int, where: Where, step: Step, traits: Traits) -> None:
         """BOUND rules: later accesses of these pools begin after this node."""
-        guard = self._guard(step)
+        guard, apart = self._guard(step), where.agent in strand.apart
         for rule in traits.bounds:
+            bound = Bound(node, guard, rule, where.agent, strand.step_position, apart)
             if rule.name == "proxy-fence-in-order":
-                strand.async_bounds.append((node, guard, rule))
+                strand.async_bounds.append(bound)
                 continue
             for pool in TCGEN05_POOLS:
                 if pool in rule.takes:
-                    strand.bind(pool, node, guard, rule)
+                    strand.bind(pool, bound)

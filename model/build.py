@@ -7,7 +7,7 @@ from .accesses import Accesses
 from .builder import ISSUE, PIPED_ACROSS, PO, RIDE, RIDE_COMMIT, Decide, Wanted
 from .composition import Edge, Label, Mode, State
 from .graph import AccessEvent, Graph, Injection, members
-from .instructions import Pool, Role, Scope
+from .instructions import Pool, Scope
 from .program import Space, Step
 from .readings import Reading
 from .rules import TABLE, RuleTable
@@ -57,7 +57,7 @@ class GraphBuilder(Accesses):
             begins, events = self._accesses(strand, node, where, step, traits)
         self._define(where, step, events, registers)
         if traits.bounds:
-            self._bind(strand, node, step, traits)
+            self._bind(strand, node, where, step, traits)
         if step.instruction.signals:
             self._signals(strand, node, where, step, begins)
 
@@ -93,21 +93,21 @@ class GraphBuilder(Accesses):
                     effects.append((label, mask))
         elif isinstance(instruction, ins.FenceMbarrierInit):
             label = Label(Edge.FENCE_RELEASE, "fence.mbarrier_init", scope=Scope.CLUSTER, cta=cta)
-            inits = mask & self._mbarrier_inits(strand)
-            effects.append((label, inits))
+            effects.append((label, mask & self._mbarrier_inits(strand)))
         elif isinstance(instruction, ins.Tcgen05Fence):
             if instruction.after:
                 effects.append((Label(Edge.AFTER_SYNC, "after_thread_sync", cta=cta), mask))
             else:
                 effects.append((Label(Edge.BEFORE_SYNC, "before_thread_sync", cta=cta), mask))
-                self._pipeline_across(strand, node, mask)
+                self._pipeline_across(strand, node, mask & self._earlier(strand, where.agent))
         elif isinstance(instruction, ins.FenceProxyAsync):
-            self._proxy_fence(strand, node, instruction, cta, mask, bool(self._guard(step)))
+            self._proxy_fence(strand, node, where, instruction, mask)
 
     def _mbarrier_inits(self, strand: Strand) -> int:
         bits = 0
         for event in self.graph.accesses:
-            if event.strand == strand.number and event.access.role is Role.ALLOC:
+            is_init = isinstance(self.graph.step(event.where).instruction, ins.MbarrierInit)
+            if event.strand == strand.number and is_init:
                 bits |= 1 << event.number
         return bits
 
@@ -123,18 +123,21 @@ class GraphBuilder(Accesses):
             self.graph.nodes[node].injections.append(Injection(bits, state, rule))
 
     def _proxy_fence(
-        self, strand: Strand, node: int, fence: ins.FenceProxyAsync, cta: int, mask: int,
-        guarded: bool,
-    ) -> None:  # fmt: skip
+        self, strand: Strand, node: int, where: Where, fence: ins.FenceProxyAsync, mask: int
+    ) -> None:
+        cta = self.run.agent(where).cta
         space = self._in_space(fence.space) & mask
         self.graph.nodes[node].effects.append(
             (Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space)
         )
         if "proxy-fence" not in self.rules:
             return
+        if self._guard(self.run.step(where)):
+            return
+        own = space & self._earlier(strand, where.agent)
         for fenced in list(strand.generic):
-            bits = strand.generic[fenced] & space
-            if bits and cta not in fenced and not guarded:
+            bits = strand.generic[fenced] & own
+            if bits and cta not in fenced:
                 strand.generic[fenced] &= ~bits
                 strand.generic[fenced | {cta}] |= bits
 
@@ -198,7 +201,7 @@ class GraphBuilder(Accesses):
         node = self._node("pass", where, [(join, label), (self.entered[where], PO)])
         self._leave(strand, where, node)
         step = self.run.step(where)
-        self._bind(strand, node, step, self._traits(step.instruction))
+        self._bind(strand, node, where, step, self._traits(step.instruction))
 
     def _enter_barrier(self, where: Where) -> None:
         if where in self.entered:

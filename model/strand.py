@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from .graph import AccessEvent, Guard
 from .instructions import Pool
@@ -10,8 +11,17 @@ from .pipes import PipeTracker
 from .program import Region
 from .rules import Rule
 
-Bound = tuple[int, Guard, Rule]
-"""Later accesses begin after this node, when the guard holds, by this rule."""
+
+class Bound(NamedTuple):
+    """Later accesses begin after this node, when the guard holds, by this rule."""
+
+    node: int
+    guard: Guard
+    rule: Rule
+    agent: int
+    position: int
+    apart: bool
+    """The agent had left the step of its warp: the bound is its own."""
 
 
 class Strand:
@@ -29,6 +39,7 @@ class Strand:
         self.by_agent: dict[int, int] = defaultdict(int)
         self.lagged_all = 0  # accesses of lanes that ran apart when they made them
         self.apart: dict[int, int] = {}  # agents apart from their warp -> what came before that
+        self.parted: dict[int, int] = {}  # agents apart from their warp -> where they left it
         self.returned: dict[int, list[int]] = {}  # agents back in step -> their last nodes
         self.own: dict[tuple[int, Pool], int] = defaultdict(int)
         self.exclusive: dict[Region, int] = defaultdict(int)
@@ -48,12 +59,20 @@ class Strand:
         self.groups: dict[tuple[int, Pool], list[int]] = defaultdict(list)  # groups are a thread's
         self.open_group: dict[tuple[int, Pool], int] = defaultdict(int)
 
-    def bind(self, pool: Pool, node: int, guard: Guard, rule: Rule) -> None:
-        """Add a bound; an unconditional one replaces the earlier ones of its rule."""
-        if not guard:
+    def bind(self, pool: Pool, bound: Bound) -> None:
+        """Add a bound; an unconditional one replaces the earlier ones of its rule, unless lanes
+        that lag behind may still need those."""
+        if not bound.guard and not self.merged:
             earlier = self.bounds[pool]
-            earlier[:] = [bound for bound in earlier if bound[2] is not rule]
-        self.bounds[pool].append((node, guard, rule))
+            earlier[:] = [other for other in earlier if other.rule is not bound.rule]
+        self.bounds[pool].append(bound)
+
+    def holds_for(self, bound: Bound, agent: int) -> bool:
+        """Does program order put the bound before the present step of the agent?"""
+        if not self.merged or bound.agent == agent:
+            return True
+        limit = self.parted[agent] if self.lagging else self.step_position
+        return not bound.apart and bound.position < limit
 
     def note(self, event: AccessEvent) -> None:
         """Keep track of who made an access, and whether in step with the other lanes."""
@@ -71,6 +90,7 @@ class Strand:
             if in_step and event.position < self.step_position:
                 bits |= 1 << event.number
         self.apart[agent] = bits
+        self.parted[agent] = self.step_position
 
     def rejoin(self, agent: int) -> None:
         """A barrier that the lane has passed brings it back in step."""

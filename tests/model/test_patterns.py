@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import pytest
 from lastread.model import check
 from lastread.model import instructions as ins
-from lastread.model.program import Program, Region, Space
+from lastread.model.instructions import Instruction
+from lastread.model.program import Agent, Program, Region, Space
 from lastread.model.readings import reading_named
 from programs import (
     ACQ_REL,
@@ -23,6 +24,7 @@ from programs import (
     CLUSTER,
     COMMIT_GROUP,
     CP_COMMIT,
+    INIT_FENCE,
     RELAXED,
     RELEASE,
     REMOTE,
@@ -37,6 +39,7 @@ from programs import (
     U,
     X,
     Y,
+    Z,
     agent,
     arrive,
     bar,
@@ -483,6 +486,18 @@ STARTED = [wait(B3), mma(D), commit(B)]
 
 SHIFTED = Region(Space.TMEM, 0, (T.columns[0] + 8, T.columns[1] + 8), (0, 128), "t")
 
+LATE = agent("late", [st(Z)] * 12 + [arrive(B2)], warp=6)
+
+
+def apart(one: list[Instruction], two: list[Instruction], *others: Agent) -> Program:
+    """Two lanes of warp 0, each from position 0, and other agents."""
+    lanes = [
+        agent(f"L{t}", [At(n, i) for n, i in enumerate(steps)], thread=t)
+        for t, steps in enumerate((one, two))
+    ]
+    return program(*lanes, *others)
+
+
 REVIEWED = [
     # One warp, bar.warp.sync between the lanes: a pipelined pair in 9.4 too (§9.7.18.6.4.3).
     Pattern("P3 one warp", f"{F}.3",
@@ -567,6 +582,31 @@ REVIEWED = [
     # One agent stands for 32 lanes, each of which reads all of X: no order without syncwarp.
     Pattern("lanes of one agent", "§9.7.10.28.3", warps(W=[cp_async(X), cp_wait(None), ld(X)]),
             text("race")),
+    # fence.mbarrier_init is about mbarrier.init only: it does not hand over an alloc (§9.7.15.4).
+    Pattern("fence.mbarrier_init after alloc", "§9.7.15.4",
+            threads(T0=[ins.Tcgen05Alloc(T), INIT_FENCE, RELAXED_ARRIVE],
+                    T1=[wait(B), AFTER, t_st(T)]),
+            {"strict": "misuse", "ptx": "misuse", "hardware": "misuse"}),
+    # Lanes that wait on their own run apart: neither has the other's fences, nor its pipe.
+    Pattern("after_thread_sync of another lane", "§3.2",
+            apart([wait(B), AFTER], [wait(B2), mma(T)], LATE,
+                  agent("P", [t_ld(T, "r"), WAIT_LD, use("r"), BEFORE, arrive(B)], warp=1)), RACE),
+    Pattern("after_thread_sync of the same lane", "§3.2",
+            apart([wait(B2)], [wait(B), AFTER, mma(T)], LATE,
+                  agent("P", [t_ld(T, "r"), WAIT_LD, use("r"), BEFORE, arrive(B)], warp=1)),
+            ORDERED),
+    Pattern("proxy fence of another lane", "§3.2",
+            apart([wait(B), proxy_fence()], [relaxed(wait(B2)), mma(D, None, X)], LATE,
+                  agent("P", [st(X), arrive(B)], warp=1)), RACE),
+    Pattern("mma of two lanes apart", "§9.7.18.6.2",
+            apart([wait(B), mma(D)], [wait(B2), mma(D)], LATE, agent("P", [arrive(B)], warp=1)),
+            {"hardware": "race"}),
+    Pattern("mma of two lanes at one position", "§9.7.18.6.2",
+            program(agent("L0", [At(0, mma(D))], thread=0), agent("L1", [At(0, mma(D))], thread=1)),
+            {"hardware": "race"}),
+    Pattern("mma of two lanes in step", "§9.7.18.6.2",
+            program(agent("L0", [At(0, mma(D))], thread=0), agent("L1", [At(1, mma(D))], thread=1)),
+            {"hardware": "ordered"}),
 ]  # fmt: skip
 
 

@@ -183,11 +183,9 @@ def _rule(rule: Rule) -> tuple[str, ...]:
 
 def _range(rule: Rule) -> str:
     """All versions, from one on, up to one, or between two."""
-    first, last = ISA_VERSIONS[0], ISA_VERSIONS[-1]
-    if (rule.since, rule.until) == (first, last):
-        return "all"
-    if rule.until == last:
-        return f"{rule.since} on"
+    first = ISA_VERSIONS[0]
+    if rule.until is None:
+        return "all" if rule.since == first else f"{rule.since} on"
     return f"to {rule.until}" if rule.since == first else f"{rule.since} to {rule.until}"
 
 

@@ -295,7 +295,9 @@ def compile_subscript(node: syntax.Subscript, scope: Scope) -> Code:
         items: tuple[int, ...] = base.run(env)
         place = index.run(env)
         if not 0 <= place < len(items):
-            raise node.position.error(f"index {place} of a list of {len(items)}")
+            raise node.position.error(
+                f"index {place} is outside this list, whose elements are 0 to {len(items) - 1}"
+            )
         return items[place]
 
     return fold(Code(int, run), base, index)

@@ -23,7 +23,7 @@ from ..model.program import InputError
 
 ARCHITECTURE = "sm_90"
 ELEMENTS_PER_THREAD = 4
-INSTALL = "pip install 'lastread[generate]'"
+INSTALL = "pip install '.[generate]' in a checkout of lastread"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ MEMORY = {Space.TMEM: "tensor", Space.SHARED: "shared", Space.GLOBAL: "global"}
 SPACES = {"shared": Space.SHARED, "global": Space.GLOBAL}
 
 
+def _outside(index: int, name: str, count: int) -> str:
+    return f"index {index} is outside `{name}`, whose elements are 0 to {count - 1}"
+
+
 @dataclass(frozen=True)
 class CtaChoice:
     """Which CTAs' instances an operand means: a number, all, or (by default) the agent's own."""
@@ -119,7 +123,7 @@ class Place:
             )
         index = self.index(values)
         if not 0 <= index < count:
-            raise self.position.error(f"index {index} of `{self.array.name}[{count}]`")
+            raise self.position.error(_outside(index, self.array.name, count))
         return index
 
     def extent(self, values: Values) -> tuple[int, tuple[int, int], tuple[int, int]]:
@@ -187,7 +191,7 @@ class Target:
             raise self.position.error(f"`{self.group.name}` has {count} mbarriers; say which")
         index = self.index(values)
         if not 0 <= index < count:
-            raise self.position.error(f"index {index} of `{self.group.name}[{count}]`")
+            raise self.position.error(_outside(index, self.group.name, count))
         return index
 
 

@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from lastread.model import interleavings, operations
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -20,6 +21,20 @@ def test_the_rules_page_is_fresh() -> None:
     make = runpy.run_path(str(DOCS / "make_rules.py"))
     fresh = make["page"]() == (DOCS / "rules.md").read_text(encoding="utf-8")
     assert fresh, "docs/rules.md is stale: run `python docs/make_rules.py` and read the diff"
+    assert "None" not in make["page"]()
+
+
+@pytest.mark.parametrize(
+    "limit",
+    (
+        f"{interleavings.MAX_OPERATIONS} synchronization operations",
+        f"more than {operations.MAX_PAIRS})",
+        f"more than {interleavings.MAX_MATCHINGS} matchings",
+        f"{interleavings.SEARCH_UNITS // 1_000_000} million units",
+    ),
+)
+def test_the_limits_of_the_search_are_those_of_the_code(limit: str) -> None:
+    assert limit in (DOCS / "limits.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

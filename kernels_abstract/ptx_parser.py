@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
+from typing import Any
 
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
@@ -247,12 +248,12 @@ class _Raw(Transformer[Token, object]):
     def branch_targets(self, children: list[Token]) -> tuple[str, list[Token]]:
         return ("targets", children)
 
-    def instruction(self, children: list[object]) -> _Statement:
+    def instruction(self, children: list[Any]) -> _Statement:
         guard, opcode, *operands, semicolon = children
         assert isinstance(opcode, Token) and isinstance(semicolon, Token)
         kept = tuple(operand for operand in operands if operand is not None)
         end = semicolon.end_pos or 0
-        return _Statement(guard, opcode, kept, end)  # type: ignore[arg-type]
+        return _Statement(guard, opcode, kept, end)
 
     def name(self, children: list[Token]) -> object:
         return Discard() if children[0] == "_" else _Name(str(children[0]))
@@ -263,20 +264,21 @@ class _Raw(Transformer[Token, object]):
     def offset(self, children: list[Token]) -> _Name:
         return _Name(str(children[0]), _integer(children[1]))
 
-    def pair(self, children: list[object]) -> Pair:
-        return Pair(children[0], children[1])  # type: ignore[arg-type]
+    def pair(self, children: list[Any]) -> Pair:
+        return Pair(children[0], children[1])
 
     def negated(self, children: list[Token]) -> Negated:
-        return Negated(_Name(str(children[0])))  # type: ignore[arg-type]
+        raw: Any = _Name(str(children[0]))
+        return Negated(raw)
 
-    def vector(self, children: list[object]) -> Vector:
-        return Vector(tuple(c for c in children[1:] if c is not None))  # type: ignore[misc]
+    def vector(self, children: list[Any]) -> Vector:
+        return Vector(tuple(c for c in children[1:] if c is not None))
 
-    def group(self, children: list[object]) -> Vector:
-        return Vector(tuple(c for c in children if c is not None))  # type: ignore[misc]
+    def group(self, children: list[Any]) -> Vector:
+        return Vector(tuple(c for c in children if c is not None))
 
-    def address(self, children: list[object]) -> Address:
-        return Address(children[0], 0, tuple(children[1:]))  # type: ignore[arg-type]
+    def address(self, children: list[Any]) -> Address:
+        return Address(children[0], 0, tuple(children[1:]))
 
 
 def _declare(children: list[object]) -> _Declaration:

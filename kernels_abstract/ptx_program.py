@@ -219,8 +219,9 @@ def _reaching(ins: PtxInstruction, sources: Mapping[str, set[str]]) -> set[str]:
     if ins.opcode.startswith("ld.param"):
         address = ins.operands[1]
         assert isinstance(address, Address)
-        is_whole = isinstance(address.base, Symbol) and not address.offset
-        return {address.base.name} if is_whole and ins.bits == 64 else set()  # type: ignore[union-attr]
+        if isinstance(address.base, Symbol) and not address.offset and ins.bits == 64:
+            return {address.base.name}
+        return set()
     if ins.parts[0] not in _CARRIES_ADDRESS:
         return set()
     used = [o.name for o in ins.operands[1:] if isinstance(o, Register)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..model import instructions as model
 from ..model.program import Choice, Source, Space
@@ -166,12 +167,12 @@ class AgentCompiler:
         return self.setter(slot, code.run, node.position, code.type is int)
 
     def setter(
-        self, slot: int, value: Callable[[list[object]], object], position: Position, check: bool
+        self, slot: int, value: Callable[[list[object]], Any], position: Position, check: bool
     ) -> Statement:
         def run(strand: Strand) -> None:
             found = value(strand.variables)
             if check:
-                bounded(found, position)  # type: ignore[arg-type]
+                bounded(found, position)
             strand.variables[slot] = found
 
         return run

@@ -129,26 +129,31 @@ class Accesses(Completion):
             self._other_lanes(strand, event)
         elif event.pool in (Pool.BULK, Pool.CP_ASYNC):
             rule = "iss" if event.pool in self.in_order else ""
-            if event.pool is Pool.CP_ASYNC:
-                self._other_lanes(strand, event)
-        elif event.access.proxy is Proxy.ASYNC and "proxy-fence-in-order" in self.rules:
-            rule = "proxy-fence-in-order"
+            self._other_lanes(strand, event)
+        elif event.access.proxy is Proxy.ASYNC:
+            rule = "proxy-fence-in-order" if "proxy-fence-in-order" in self.rules else ""
+            self._other_lanes(strand, event)
         if rule:
             for fenced, bits in strand.generic.items():
                 if fenced or rule == "iss":
                     finals.append(Injection(bits & earlier, State(fenced=fenced), rule))
 
     def _other_lanes(self, strand: Strand, event: AccessEvent) -> None:
-        """Lanes of one agent run apart: what is not each lane's own part is another lane's too."""
+        """Lanes of one agent run apart: what is not each lane's own part is another lane's too.
+        One lane issues the asynchronous operations: all that the lanes touch is others' to it."""
         instruction = self.run.step(event.where).instruction
         collective = isinstance(instruction, (ins.Tcgen05Alloc, ins.Tcgen05Dealloc))
         if collective or self.run.agent(event.where).lanes == 1:
             return
         region = event.access.region
-        same = strand.exclusive[region] if region.exclusive else 0
-        others = strand.lanes_touched & ~same
+        one_lane = event.access.proxy is Proxy.ASYNC
+        same = strand.exclusive[region] if region.exclusive and not one_lane else 0
+        others = strand.lanes_touched & ~same | (0 if one_lane else strand.elected)
         if others:
             self.graph.other_lanes[event.number] = others
+        if one_lane:
+            strand.elected |= 1 << event.number
+            return
         strand.lanes_touched |= 1 << event.number
         if region.exclusive:
             strand.exclusive[region] |= 1 << event.number

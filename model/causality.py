@@ -30,9 +30,9 @@ from .composition import (
 from .graph import AccessEvent, Graph, Injection
 from .instructions import Proxy, Scope
 from .pipes import accumulator
-from .readings import ASYNC_READ_DONE, WAR_NO_FENCE, Reading
+from .readings import ASYNC_READ_DONE, LANES_TOGETHER, WAR_NO_FENCE, Reading
 
-AT_THE_END = frozenset((ASYNC_READ_DONE, WAR_NO_FENCE))
+AT_THE_END = frozenset((ASYNC_READ_DONE, WAR_NO_FENCE, LANES_TOGETHER))
 CLOCK = 512
 """Nodes between two looks at the clock."""
 Bits = dict[int, int]
@@ -100,8 +100,8 @@ class Causality:
     def under(self, reading: Reading) -> Causality:
         """The order of the same graph in a reading with other assumptions, or of another ISA.
 
-        Assumptions about crossing proxies, and which tcgen05 pairs the ISA version lists, are
-        asked at the second access only, so the pass over the graph is shared.
+        Assumptions about crossing proxies and about lanes, and which tcgen05 pairs the ISA version
+        lists, are asked at the second access only, so the pass over the graph is shared.
         """
         changed = self.context.reading.assumptions ^ reading.assumptions
         if not changed <= AT_THE_END or self.flow.reading.isa != reading.one_pass.isa:
@@ -318,11 +318,10 @@ class Causality:
         return surely, doubtful
 
     def _fenced(self, state: State, event: AccessEvent) -> bool:
-        if ALL_CTAS in state.fenced:
-            return True
         if self.context.has("proxy-fence-anywhere"):
             return bool(state.fenced)
-        return event.cta in state.fenced
+        implicit = ALL_CTAS in state.fenced and event.access.proxy is not Proxy.ASYNC
+        return implicit or event.cta in state.fenced
 
     # --- the path of one pair ----------------------------------------------------------------
 

@@ -182,7 +182,7 @@ class Checker:
 
     def _graph(self, reading: Reading, decide: Decide | None = None) -> Graph:
         """The event graph; readings that differ only in how order composes share it."""
-        lanes = reading.holds(LANES_TOGETHER)
+        lanes = reading.holds(LANES_TOGETHER) and self.program.splits_warps
         branches = None if decide is None else decide.__name__
         question = self.question
         isa = reading.one_pass.isa
@@ -372,8 +372,7 @@ class Checker:
         if assumption == OWN_EFFECTS:
             return any(step.instruction.signals for _, step in self.program.steps())
         if assumption == LANES_TOGETHER:
-            warps = [(agent.cta, agent.warp) for agent in self.program.agents]
-            return len(set(warps)) < len(warps)
+            return self.program.splits_warps or any(a.lanes > 1 for a in self.program.agents)
         if assumption in (ASYNC_READ_DONE, WAR_NO_FENCE, FENCE_ANYWHERE):
             return Proxy.ASYNC in proxies
         return True

@@ -195,7 +195,7 @@ class _Explorer:
     def _search(self, units: int, limit: int) -> tuple[list[Interleaving], str]:
         """The matchings, and why they are not all; searched once for all readings."""
         program = self.question.program
-        together = self.question.reading.holds(LANES_TOGETHER) and _shares_warps(program)
+        together = self.question.reading.holds(LANES_TOGETHER) and program.splits_warps
         key = ("matchings", together, units, limit)
         if key not in program.memo:
             runs: list[Interleaving] = []
@@ -378,11 +378,6 @@ class _Matching(Checker):
             event = "complete" if signal >= 0 else "pass" if waits else "issue"
             rows.append(ScheduleRow(place_of(self.graph, where), event))
         return tuple(rows)
-
-
-def _shares_warps(program: Program) -> bool:
-    warps = [(agent.cta, agent.warp) for agent in program.agents]
-    return len(set(warps)) < len(warps)
 
 
 class Outcomes:

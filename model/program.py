@@ -194,6 +194,12 @@ class Program:
     memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What all readings share and is computed once: the run, the conflicting regions."""
 
+    @property
+    def splits_warps(self) -> bool:
+        """Is some warp more than one agent?"""
+        warps = [(agent.cta, agent.warp) for agent in self.agents]
+        return len(set(warps)) < len(warps)
+
     def steps(self) -> Iterator[tuple[Agent, Step]]:
         for agent in self.agents:
             for step in agent.steps:

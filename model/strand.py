@@ -43,7 +43,8 @@ class Strand:
         self.returned: dict[int, list[int]] = {}  # agents back in step -> their last nodes
         self.own: dict[tuple[int, Pool], int] = defaultdict(int)
         self.exclusive: dict[Region, int] = defaultdict(int)
-        self.lanes_touched = 0
+        self.lanes_touched = 0  # by all lanes of an agent
+        self.elected = 0  # by the one lane that issues its asynchronous operations
         self.heads: list[tuple[int, int]] = []  # (node, agent) of the previous position
         self.group: list[tuple[int, int]] = []
         self.pending: dict[Pool, int] = defaultdict(int)

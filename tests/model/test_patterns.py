@@ -6,7 +6,7 @@ Sections are those of PTX ISA 9.4. Verdicts come from the text, not from running
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from lastread.model import check
@@ -498,6 +498,10 @@ def apart(one: list[Instruction], two: list[Instruction], *others: Agent) -> Pro
     return program(*lanes, *others)
 
 
+APART = {"strict": "race", "ptx": "race", "hardware": "ordered"}
+"""Ordered where the lanes of a warp run together."""
+FAR_X = replace(X, cta=1)
+
 REVIEWED = [
     # One warp, bar.warp.sync between the lanes: a pipelined pair in 9.4 too (§9.7.18.6.4.3).
     Pattern("P3 one warp", f"{F}.3",
@@ -582,6 +586,23 @@ REVIEWED = [
     # One agent stands for 32 lanes, each of which reads all of X: no order without syncwarp.
     Pattern("lanes of one agent", "§9.7.10.28.3", warps(W=[cp_async(X), cp_wait(None), ld(X)]),
             text("race")),
+    # An elected lane issues the asynchronous operation; the stores are those of 32 lanes.
+    Pattern("elected TMA store", "§8.9.5",
+            warps(W=[st(X), proxy_fence(), tma_store(X, G)]), APART),
+    Pattern("elected TMA store after syncwarp", "§9.7.15.2",
+            warps(W=[st(X), proxy_fence(), syncwarp(), tma_store(X, G)]), ORDERED),
+    Pattern("elected mma", "§8.9.5",
+            warps(W=[st(X), proxy_fence(), mma(D, None, X)]), APART),
+    Pattern("elected mma after syncwarp", "§9.7.15.2",
+            warps(W=[st(X), proxy_fence(), syncwarp(), AFTER, mma(D, None, X)]), ORDERED),
+    Pattern("group of the elected lane", "§9.7.10.28",
+            warps(W=[tma_store(X, G), COMMIT_GROUP, wait_group_read(), st(X)]),
+            APART),
+    # An implicit proxy fence lets generic accesses follow, not the async proxy of another CTA.
+    Pattern("implicit fence, then a bulk copy of another CTA", "§8.9.5",
+            ctas(T0=[tma_store(X, G), COMMIT_GROUP, wait_group(), wide(arrive(REMOTE))],
+                 T1=[wide(wait(REMOTE)), tma_store(FAR_X, G)]),
+            {"strict": "race", "ptx": "ordered", "hardware": "ordered"}),
     # fence.mbarrier_init is about mbarrier.init only: it does not hand over an alloc (§9.7.15.4).
     Pattern("fence.mbarrier_init after alloc", "§9.7.15.4",
             threads(T0=[ins.Tcgen05Alloc(T), INIT_FENCE, RELAXED_ARRIVE],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from . import instructions as ins
 from .accesses import Accesses
-from .builder import ISSUE, PIPED_ACROSS, PO, RIDE, RIDE_COMMIT, Decide, Wanted
-from .composition import Edge, Label, Mode, State
+from .builder import AFTER_PO, ISSUE, PIPED_ACROSS, PO, RIDE, RIDE_COMMIT, Decide, Wanted
+from .composition import Edge, Label, Mode, Origin, State
 from .graph import AccessEvent, Graph, Injection, members
 from .instructions import Pool, Scope
 from .program import Space, Step
@@ -245,12 +245,32 @@ class GraphBuilder(Accesses):
             riding = begins or strand.last_mma.get(where.agent, [])
             ride = RIDE_COMMIT if isinstance(instruction, ins.Tcgen05Commit) else RIDE
             preds = [(issue, ISSUE)] + [(begin, ride) for begin in riding]
+            objects = self._objects(strand, issue, where, step, signal)
             node = self.graph.complete_of[where, number] = self._node("complete", where, preds)
             for rule in self._traits(instruction).covers:
                 if rule.name != "register-use":
                     self._complete_signal(strand, node, step, rule, signal, where)
+            if "async-arrive" in self.rules:
+                done = Injection(objects, State(origin=Origin.OWN), "async-arrive")
+                self.graph.nodes[node].injections.append(done)
             label = Label(Edge.SIGNAL, "async-arrive", cta=self.run.agent(where).cta)
             self._land((where, number), node, label)
+
+    def _objects(
+        self, strand: Strand, issue: int, where: Where, step: Step, signal: ins.Signal
+    ) -> int:
+        """The arrival's use of the barrier object: after the issue, done when it has arrived."""
+        bits = 0
+        for access in signal.objects:
+            if self.wanted(access.region):
+                preds = [(issue, AFTER_PO)] if self.program_order else []
+                begin = self._node("begin", where, preds)
+                event = self._event(strand, begin, issue, where, step, access)
+                if self.program_order:
+                    earlier = strand.done_generic & self._earlier(strand, where.agent)
+                    self.graph.finals[event.number].append(Injection(earlier, State(), "po"))
+                bits |= 1 << event.number
+        return bits
 
 
 def build_graph(

@@ -76,6 +76,9 @@ def _uses(program: Program) -> dict[Region, Usage]:
     for number, agent in enumerate(program.agents):
         for step in agent.steps:
             owner = number if step.instruction.pool is Pool.GENERIC else -1
+            for signal in step.instruction.signals:
+                for access in signal.objects:
+                    uses.setdefault(access.region, Usage()).owner = -1
             for access in step.instruction.accesses:
                 usage = uses.get(access.region)
                 if usage is None:

@@ -110,6 +110,18 @@ class Signal:
     bytes: int = 0
     accesses: tuple[int, ...] | None = None
 
+    @property
+    def objects(self) -> tuple[Access, ...]:
+        """The arrival uses the barrier object, by the generic proxy (§9.7.15.16.3)."""
+        return _objects(self.barrier, Role.OBJECT)
+
+
+def _objects(barrier: Barrier, role: Role) -> tuple[Access, ...]:
+    """The access to the object itself, when its place in memory is known."""
+    if barrier.region is None:
+        return ()
+    return (Access(role, barrier.region, Proxy.GENERIC, "mbarrier"),)
+
 
 @dataclass(frozen=True)
 class Instruction:
@@ -302,9 +314,7 @@ class MbarrierInstruction(Instruction):
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        if self.barrier.region is None:
-            return ()
-        return (Access(Role.OBJECT, self.barrier.region, Proxy.GENERIC, "mbarrier"),)
+        return _objects(self.barrier, Role.OBJECT)
 
     @property
     def text(self) -> str:
@@ -318,9 +328,7 @@ class MbarrierInit(MbarrierInstruction):
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        if self.barrier.region is None:
-            return ()
-        return (Access(Role.ALLOC, self.barrier.region, Proxy.GENERIC, "mbarrier"),)
+        return _objects(self.barrier, Role.ALLOC)
 
 
 @dataclass(frozen=True)

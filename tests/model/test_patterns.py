@@ -54,6 +54,8 @@ from programs import (
     ctas,
     expect_tx,
     fence,
+    init,
+    inval,
     lanes,
     ld,
     mbar,
@@ -501,6 +503,7 @@ def apart(one: list[Instruction], two: list[Instruction], *others: Agent) -> Pro
 APART = {"strict": "race", "ptx": "race", "hardware": "ordered"}
 """Ordered where the lanes of a warp run together."""
 FAR_X = replace(X, cta=1)
+KNOWN = mbar("b", None, bytes_known=True)
 
 REVIEWED = [
     # One warp, bar.warp.sync between the lanes: a pipelined pair in 9.4 too (§9.7.18.6.4.3).
@@ -603,6 +606,17 @@ REVIEWED = [
             ctas(T0=[tma_store(X, G), COMMIT_GROUP, wait_group(), wide(arrive(REMOTE))],
                  T1=[wide(wait(REMOTE)), tma_store(FAR_X, G)]),
             {"strict": "race", "ptx": "ordered", "hardware": "ordered"}),
+    # The arrival of an asynchronous operation uses the object too: not before its init (D11).
+    Pattern("init by another thread, commit", "§9.7.15.16.3",
+            threads(T0=[init(KNOWN)], T1=[mma(D), commit(KNOWN)]), always("misuse")),
+    Pattern("init by another thread, TMA", "§9.7.15.16.3",
+            threads(T0=[init(KNOWN), expect_tx(KNOWN), arrive(KNOWN)], T1=[tma_load(X, KNOWN)]),
+            always("misuse")),
+    Pattern("init, bar, commit, wait, inval", "§9.7.15.16.3",
+            threads(T0=[init(KNOWN), bar(2), wait(KNOWN), inval(KNOWN)],
+                    T1=[bar(2), AFTER, mma(D), commit(KNOWN)]), ORDERED),
+    Pattern("inval before the commit has arrived", "§9.7.15.16.3",
+            threads(T0=[init(KNOWN), mma(D), commit(KNOWN), inval(KNOWN)]), always("misuse")),
     # fence.mbarrier_init is about mbarrier.init only: it does not hand over an alloc (§9.7.15.4).
     Pattern("fence.mbarrier_init after alloc", "§9.7.15.4",
             threads(T0=[ins.Tcgen05Alloc(T), INIT_FENCE, RELAXED_ARRIVE],

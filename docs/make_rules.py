@@ -56,7 +56,7 @@ EDGES: dict[Edge, str] = {
     Edge.PO: "to the next step of the thread",
     Edge.ISSUE: "to the completion of an operation from its issue: execution only, carries nothing",
     Edge.BEGIN: "from a step that bounds later accesses to the start of such accesses",
-    Edge.RIDE: "from the start of an asynchronous operation to its completion",
+    Edge.RIDE: "from the start of tcgen05 operations to the arrival of their commit",
     Edge.ARRIVE: "from an arrive to the completion of its mbarrier phase",
     Edge.SIGNAL: "from an operation's completion to the completion of its mbarrier phase",
     Edge.WAIT: "from the completion of a phase to a wait that observed it",

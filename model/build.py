@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import instructions as ins
 from .accesses import Accesses
-from .builder import AFTER_PO, ISSUE, PIPED_ACROSS, PO, RIDE, RIDE_COMMIT, Decide, Wanted
+from .builder import AFTER_PO, ISSUE, PIPED_ACROSS, PO, RIDE, Decide, Wanted
 from .composition import Edge, Label, Mode, Origin, State
 from .graph import AccessEvent, Graph, Injection, members
 from .instructions import Pool, Scope
@@ -242,9 +242,12 @@ class GraphBuilder(Accesses):
         if isinstance(instruction, ins.CpAsyncMbarrierArrive) and not instruction.noinc:
             self._land((where, -1), issue, ISSUE)
         for number, signal in enumerate(instruction.signals):
-            riding = begins or strand.last_mma.get(where.agent, [])
-            ride = RIDE_COMMIT if isinstance(instruction, ins.Tcgen05Commit) else RIDE
-            preds = [(issue, ISSUE)] + [(begin, ride) for begin in riding]
+            preds = [(issue, ISSUE)]
+            if isinstance(instruction, ins.Tcgen05Commit):
+                riding = begins or strand.last_mma.get(where.agent, [])
+                preds += [(begin, RIDE) for begin in riding]
+            else:
+                preds += [(begin, ISSUE) for begin in begins]
             objects = self._objects(strand, issue, where, step, signal)
             node = self.graph.complete_of[where, number] = self._node("complete", where, preds)
             for rule in self._traits(instruction).covers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from . import instructions as ins
 from .composition import Edge, Label, State
 from .graph import Graph, Guard, Injection, Node
-from .instructions import Access, Pool, Scope, Sem
+from .instructions import Access, Pool, Scope
 from .pipes import PipeTracker
 from .program import Barrier, Choice, Region, Step
 from .readings import ASSUMPTIONS, LANES_TOGETHER, Reading
@@ -28,7 +28,6 @@ PO = Label(Edge.PO)
 LOCKSTEP = Label(Edge.PO, "lanes-run-together")
 ISSUE = Label(Edge.ISSUE)
 RIDE = Label(Edge.RIDE, "in-flight")
-RIDE_COMMIT = Label(Edge.RIDE, "in-flight", Sem.RELEASE)
 AFTER_PO = Label(Edge.BEGIN, "po")
 AFTER_ISS = Label(Edge.BEGIN, "iss")
 PASS_ALL_ON = {"acquire-tcgen05", "after_thread_sync"}

@@ -200,8 +200,8 @@ class Checker:
         """What depends on a graph, or on regions, alone is worked out once for all readings."""
         key = (what, id(of))
         if key not in self.program.memo:
-            self.program.memo[key] = make()
-        found: T = self.program.memo[key]
+            self.program.memo[key] = (of, make())  # `of` is kept, so that its id stays its own
+        found: T = self.program.memo[key][1]
         return found
 
     def _order(self, reading: Reading, decide: Decide | None = None) -> Causality:

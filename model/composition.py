@@ -78,7 +78,7 @@ class Edge(Name):
     PO = "po"
     ISSUE = "issue"  # execution only: an operation completes after its issue
     BEGIN = "begin"  # from a bound to a later operation's accesses
-    RIDE = "ride"  # from an operation's beginning to its completion
+    RIDE = "ride"  # from the beginning of tcgen05 operations to the arrival of their commit
     ARRIVE = "arrive"
     SIGNAL = "signal"
     WAIT = "wait"
@@ -179,12 +179,12 @@ def _hold(state: State, visible: Scope | None = None, via: Via | None = None) ->
 
 def _ride(state: State, label: Label, context: Context) -> State | None:
     """Only what the thread has seen performed: a release does not hold later operations back,
-    and completion of a group is news for this thread alone."""
+    and completion of a group is news for this thread alone. Bytes of a bulk copy carry nothing
+    but the copy (§8.9.1.1), so only commits have this edge."""
     private = state.visible is Scope.THREAD
     if state.piped or private or state.via is Via.OWN or not context.has("in-flight"):
         return None
-    origin = Origin.RIDER if label.sem.releases else Origin.THREAD
-    return _hold(state)._replace(origin=origin)
+    return _hold(state)._replace(origin=Origin.RIDER)
 
 
 def _fly(state: State, scope: Scope, cta: int) -> State:

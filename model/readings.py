@@ -26,8 +26,8 @@ ASSUMPTIONS: dict[str, str] = {
     COMPLETED_RIDES: "tcgen05 work that has completed needs no tcgen05.fence at a hand-off "
     "(§9.7.18.6.4 shows fences only beside relaxed carriers)",
     OWN_EFFECTS: "complete_tx and tcgen05.commit publish the operation's own effects to any "
-    "acquire waiter, whatever its scope, and come after what was seen performed before the "
-    "operation began (§9.7.15.16, §8.9.1.1)",
+    "acquire waiter, whatever its scope, and a commit comes after what was seen performed before "
+    "its operations began (§9.7.15.16, §8.9.1.1)",
     ASYNC_READ_DONE: "no proxy fence from an async read that is known to be done to a generic "
     "overwrite (§8.6)",
     WAR_NO_FENCE: "no proxy fence from a generic read to an async overwrite (§8.6)",

@@ -269,11 +269,11 @@ _TABLE: tuple[Rule, ...] = (
         "the issuer's pending accesses",
     ),
     Rule(
-        "in-flight", "PTX §9.7.18.12.1, §8.9.1.1 (order in time)", Kind.HAND_OFF,
-        "what its thread had seen performed before an asynchronous operation began is before its "
-        "completion",
-        "what its issuer had pending or had only released", basis=Basis.INFERRED,
-        assumption=OWN_EFFECTS,
+        "in-flight", "PTX §9.7.18.12.1 (order in time)", Kind.HAND_OFF,
+        "what its thread had seen performed before a tcgen05 operation began is before the arrival "
+        "of its commit",
+        "what its issuer had pending or had only released; bulk copies (§8.9.1.1)",
+        basis=Basis.INFERRED, assumption=OWN_EFFECTS,
     ),
     Rule(
         "bar-sync", "PTX §8.9.4", Kind.HAND_OFF,

@@ -52,7 +52,6 @@ from programs import (
     program,
     proxy_fence,
     relaxed,
-    shared,
     st,
     t_cp,
     t_ld,
@@ -217,9 +216,9 @@ RELAXED_WAIT = threads(T0=[st(X), arrive(B)], T1=[relaxed(wait(B)), ld(X)])
 NARROW_ARRIVE = ctas(
     T0=[st(G), RELEASE_FENCE, relaxed(arrive(FAR), CLUSTER)], T1=[wide(wait(FAR)), ld(G)]
 )
-BAR_THEN_COPY = cluster(  # a barrier of CTA 0 performs the store for CTA 0 only
+BAR_THEN_COMMIT = cluster(  # a barrier of CTA 0 performs the store for CTA 0 only
     [st(G), bar(2)],
-    [bar(2), relaxed(arrive(FAR, expect=1024), CLUSTER), tma_load(shared("x", 1), FAR)],
+    [bar(2), mma(D), commit(FAR)],
     [wide(wait(FAR)), ld(G)],
     at=(0, 0, 1),
 )
@@ -255,9 +254,9 @@ LOOSENED: dict[str, Loosened] = {
     "ride-held": Loosened(PIPED, then(held), PTX_93),
     "ride-armed": Loosened(
         threads(
-            T0=[t_cp(T), BEFORE, tma_load(X, B2)],
-            T1=[wait(B2), AFTER, mma(D, T)],
-            T2=[arrive(B2, expect=1024)],
+            T0=[t_cp(T), BEFORE, relaxed(arrive(B2))],
+            T1=[relaxed(wait(B2)), AFTER, BEFORE, AFTER, mma(D), commit(B)],
+            T2=[wait(B), mma(D, T)],
         ),
         then(held),
         PTX_93,
@@ -276,20 +275,20 @@ LOOSENED: dict[str, Loosened] = {
         STRICT,
     ),
     "wait": Loosened(RELAXED_WAIT, then(held)),
-    "bar-in": Loosened(BAR_THEN_COPY, then(flies_wide)),
+    "bar-in": Loosened(BAR_THEN_COMMIT, then(flies_wide)),
     "bar-in-tmem": Loosened(
         threads(T0=[t_ld(T), WAIT_LD, bar(2)], T1=[bar(2), AFTER, mma(T)]), then(flies), ONLY_FENCES
     ),
     "bar-in-armed": Loosened(
         cluster(
             [st(G), RELEASE_FENCE, bar(2)],
-            [bar(2), relaxed(arrive(FAR, expect=1024), CLUSTER), tma_load(shared("x", 1), FAR)],
+            [bar(2), mma(D), commit(FAR)],
             [wide(wait(FAR)), ld(G)],
             at=(0, 0, 1),
         ),
         then(flies_wide),
     ),
-    "bar-out": Loosened(BAR_THEN_COPY, then(wide_held)),
+    "bar-out": Loosened(BAR_THEN_COMMIT, then(wide_held)),
     "cluster-in": Loosened(
         both([st(G), arrive(NEAR)], [ld(G)], RELAXED), then(flies_wide)
     ),

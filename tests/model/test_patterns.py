@@ -25,6 +25,7 @@ from programs import (
     COMMIT_GROUP,
     CP_COMMIT,
     INIT_FENCE,
+    KILO,
     RELAXED,
     RELEASE,
     REMOTE,
@@ -617,6 +618,10 @@ REVIEWED = [
                     T1=[bar(2), AFTER, mma(D), commit(KNOWN)]), ORDERED),
     Pattern("inval before the commit has arrived", "§9.7.15.16.3",
             threads(T0=[init(KNOWN), mma(D), commit(KNOWN), inval(KNOWN)]), always("misuse")),
+    # TMA-HIST: the bytes of a copy say nothing about what its issuer had seen (C5).
+    Pattern("TMA-HIST, acquired", "§8.9.1.1",
+            threads(T0=[st(Y), arrive(B2)], T1=[wait(B2), tma_load(X, B)],
+                    T2=[arrive(B, expect=KILO), wait(B), ld(Y)]), RACE),
     # fence.mbarrier_init is about mbarrier.init only: it does not hand over an alloc (§9.7.15.4).
     Pattern("fence.mbarrier_init after alloc", "§9.7.15.4",
             threads(T0=[ins.Tcgen05Alloc(T), INIT_FENCE, RELAXED_ARRIVE],

@@ -16,6 +16,9 @@ from ..model.readings import DEFAULT_ISA, READINGS, Reading, reading_named
 
 Value = int | float | bool | str | list[int]
 
+DECIDING = "ptx"
+"""The reading that decides if it is among those asked for."""
+
 _INTEGER = re.compile(r"-?[0-9]{1,18}|0x[0-9a-fA-F]{1,16}")
 _REAL = re.compile(r"-?[0-9]{1,18}\.[0-9]{0,18}(e[+-]?[0-9]{1,3})?")
 _NAME = re.compile(r"[A-Za-z_$%][\w$%.]*", re.ASCII)

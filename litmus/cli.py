@@ -12,28 +12,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import IO, TYPE_CHECKING
+
+from .options import Command, UsageError, VersionAsked, parse
 
 if TYPE_CHECKING:
-    from ..model.verdict import Result
     from .judging import Judged
+    from .running import Answer
 
 NOTHING_FOUND, FOUND, BAD_INPUT, UNKNOWN = 0, 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141
 _STATUSES = {"ordered": NOTHING_FOUND, "unknown": UNKNOWN}
+_HOLDS = {True: NOTHING_FOUND, False: FOUND, None: UNKNOWN}
 _PRECEDENCE = (NOTHING_FOUND, FOUND, UNKNOWN, BAD_INPUT)
 _DEBUG = "LASTREAD_DEBUG"
-
-EPILOG = """\
-exit status:
-  0  nothing found (ordered)
-  1  something found (race, deadlock, misuse)
-  2  wrong usage, or input that cannot be read
-  3  understood, but a bound or a budget stopped the answer (unknown)
-With several readings `ptx` decides if it is among them, else the first one named.
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(f"{error.filename or 'output'}: {error.strerror or error}")
         _forget_stdout()
     except Exception as error:
-        _failed(error)
+        return _failed(error)
     return BAD_INPUT
 
 
@@ -84,45 +78,50 @@ def _run(argv: Sequence[str]) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     try:
-        options = _parse(argv)
+        options = parse(argv, {"check": _check, "litmus": _litmus, "list": _list})
     except SystemExit as stop:
         return int(stop.code or 0)
-    command: Callable[[argparse.Namespace], int] = options.command
+    except VersionAsked:
+        print(f"lastread {version()}")
+        return NOTHING_FOUND
+    except UsageError as error:
+        _complain(str(error))
+        return BAD_INPUT
+    command: Command = options.command
     return command(options)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of a command; targets may stand before, after and between its options.
+def version() -> str:
+    """The version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
 
-    Errors: SystemExit, after a message.
-    """
-    parser = _parser()
-    options, rest = parser.parse_known_args(argv)
-    if "targets" in options and not any(text.startswith("-") for text in rest):
-        options.targets += rest
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return options
+    try:
+        return installed("lastread")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def _complain(message: str, prefix: str = "error: ") -> None:
     print(f"lastread: {prefix}{message}", file=sys.stderr)
 
 
-def _failed(error: Exception) -> None:
-    from ..model.program import InputError
+def _failed(error: Exception) -> int:
+    """Says what went wrong and returns the exit status that tells."""
+    from ..model.program import BudgetExceeded, InputError
 
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | BudgetExceeded):
         _complain(str(error))
     else:
         _internal_error(error)
+    return UNKNOWN if isinstance(error, BudgetExceeded) else BAD_INPUT
 
 
 def _internal_error(error: Exception) -> None:
     if os.environ.get(_DEBUG):
         import traceback
 
-        traceback.print_exc()
+        traceback.print_exception(error)
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     if isinstance(error, MemoryError | RecursionError):
         what = f"{type(error).__name__}: the input is too large or too deeply nested"
@@ -137,135 +136,6 @@ def _forget_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
-
-
-# --- the parser -----------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    """Answers wrong usage with one line."""
-
-    def error(self, message: str) -> NoReturn:
-        _complain(f"{message} (see `{self.prog} --help`)")
-        raise SystemExit(BAD_INPUT)
-
-
-class _Version(argparse.Action):
-    """Prints the version of the installed distribution, which is looked up only here."""
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        print(f"lastread {version()}")
-        raise SystemExit(NOTHING_FOUND)
-
-
-def version() -> str:
-    """The version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("lastread")
-    except PackageNotFoundError:
-        return "(not installed)"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="lastread",
-        description="Can a GPU kernel overwrite a buffer before its last read?",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_check(commands)
-    _add_list(commands)
-    return parser
-
-
-def _add_check(commands: argparse._SubParsersAction[_Parser]) -> None:
-    check = commands.add_parser(
-        "check",
-        help="judge kernels: is every overwrite ordered after the last read?",
-        description="Judges kernels: is every overwrite ordered after the last read?",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    check.set_defaults(command=_check)
-    add = check.add_argument
-    add(
-        "targets",
-        nargs="+",
-        metavar="TARGET",
-        help="a library kernel (`lastread list`), a .kernel file, or a .ptx file",
-    )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a kernel parameter: integer, true|false, list 1,3,2, or word",
-    )
-    add("--reading", default="all", metavar="R[,R]", help="strict, ptx, hardware, or all (default)")
-    add("--isa", metavar="VERSION", help="PTX ISA version (default 9.4)")
-    add(
-        "--assume",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="add an assumption to the readings; no-NAME takes it away",
-    )
-    add(
-        "--location",
-        metavar="NAME",
-        help="only findings that touch this array, or one element of it: A or A[i]",
-    )
-    add("--timeout", type=_seconds, metavar="SECONDS", help="stop each target after so long")
-    add("--max-findings", type=_positive, metavar="N", help="keep at most N findings")
-    add("--json", action="store_true", help="print one JSON object instead of the report")
-    launch = check.add_argument_group("launch of a .ptx file")
-    launch.add_argument("--entry", metavar="NAME", help="the kernel in the file")
-    for name in ("grid", "block", "cluster"):
-        launch.add_argument(f"--{name}", metavar="X[,Y[,Z]]", help=f"{name} dimensions")
-    launch.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="the value of a kernel parameter",
-    )
-    launch.add_argument("--buffer", action="append", default=[], metavar="NAME=FILE|LIST",
-                        help="what the buffer of a pointer parameter holds")  # fmt: skip
-
-
-def _add_list(commands: argparse._SubParsersAction[_Parser]) -> None:
-    listing = commands.add_parser(
-        "list",
-        help="the library kernels, with their parameters",
-        description="Lists the library kernels, with their parameters and their purpose.",
-        allow_abbrev=False,
-    )
-    listing.set_defaults(command=_list)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, not {text}")
-    return seconds
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, not {text}")
-    return number
-
-
-_seconds.__name__ = "number of seconds"
-_positive.__name__ = "integer"
 
 
 # --- lastread check -------------------------------------------------------------------------------
@@ -291,22 +161,63 @@ def _check(options: argparse.Namespace) -> int:
         if not options.json:
             _print_report(answer, first=len(answers) == 1)
     if options.json and answers:
-        _print_json([result for answer in answers for result in answer.results])
+        results = [result.as_json() for answer in answers for result in answer.results]
+        _print_json("lastread.check", results)
     return max(statuses, key=_PRECEDENCE.index)
+
+
+# --- lastread litmus ------------------------------------------------------------------------------
+
+
+def _litmus(options: argparse.Namespace) -> int:
+    from .running import answers, question_of
+
+    question = question_of(options)
+    given: list[Answer] = []
+    statuses: list[int] = []
+    with _drawing(options.show) as drawing:
+        for answer in answers(options.targets, question):
+            if isinstance(answer, Exception):
+                statuses.append(_failed(answer))
+                continue
+            given.append(answer)
+            statuses.append(_HOLDS[answer.deciding.holds])
+            if not options.json:
+                _print_outcomes(answer, first=len(given) == 1)
+            _draw(answer, drawing)
+    if options.json:
+        _print_json("lastread.litmus", [each for answer in given for each in answer.as_json()])
+    return max(statuses, key=_PRECEDENCE.index)
+
+
+@contextmanager
+def _drawing(path: str | None) -> Iterator[IO[str] | None]:
+    """The file for pictures, if one is wanted."""
+    with nullcontext() if path is None else open(path, "w", encoding="utf-8") as file:
+        yield file
+
+
+def _draw(answer: Answer, drawing: IO[str] | None) -> None:
+    if drawing is not None:
+        from .pictures import pictures
+
+        drawing.writelines(pictures(outcome) for outcome in answer.outcomes)
+
+
+def _print_outcomes(answer: Answer, first: bool) -> None:
+    from .herd import herd
+
+    blocks = "\n".join(herd(outcome) for outcome in answer.outcomes)
+    print(blocks if first else "\n" + blocks, end="")
 
 
 # --- output ---------------------------------------------------------------------------------------
 
 
-def _print_json(results: Sequence[Result]) -> None:
+def _print_json(schema: str, results: Sequence[Mapping[str, object]]) -> None:
     import json
 
-    document = {
-        "schema": "lastread.check",
-        "version": 1,
-        "results": [result.as_json() for result in results],
-    }
-    print(json.dumps(document, indent=2))
+    print(json.dumps({"schema": schema, "version": 1, "results": results}, indent=2))
 
 
 def _print_report(answer: Judged, first: bool) -> None:

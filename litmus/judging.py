@@ -6,12 +6,10 @@ Pure but for the files that a target names: it neither prints nor exits.
 from __future__ import annotations
 
 import argparse
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from ..kernels_abstract import load
 from ..model import check
@@ -19,14 +17,7 @@ from ..model.program import BudgetExceeded, InputError, Program
 from ..model.readings import Reading
 from ..model.verdict import Result
 from . import arguments
-
-DECIDING = "ptx"
-"""The reading that decides if it is among those asked for; it is judged first."""
-
-GRACE_S = 0.5
-"""How long after `--timeout` the alarm rings, so that who watches the clock can answer."""
-
-TIME_IS_UP = "the time limit was reached"
+from .alarm import alarm
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class Judged:
     @property
     def deciding(self) -> Result:
         """`ptx` if it is among the readings, else the first one named."""
-        return next((r for r in self.results if r.reading == DECIDING), self.results[0])
+        return next((r for r in self.results if r.reading == arguments.DECIDING), self.results[0])
 
 
 def question_of(options: argparse.Namespace) -> Question:
@@ -73,13 +64,15 @@ def judge(target: str, question: Question, progress: Callable[[str], None]) -> J
     deadline = None if question.timeout is None else started + question.timeout
     progress(f"{target}: loading")
     try:
-        with _alarm(deadline):
+        with alarm(deadline):
             program = _load(target, question)
     except BudgetExceeded as error:
         given = dict(question.parameters)
         return Judged([_stopped(target, given, r, error, started) for r in question.readings], None)
     results = {}
-    for reading in sorted(question.readings, key=lambda reading: reading.name != DECIDING):
+    for reading in sorted(
+        question.readings, key=lambda reading: reading.name != arguments.DECIDING
+    ):
         progress(f"{target}: {reading.name}")
         results[reading.name] = _judge_reading(program, reading, question, deadline, progress)
     return Judged([results[reading.name] for reading in question.readings], program)
@@ -94,7 +87,7 @@ def _judge_reading(
 ) -> Result:
     started = time.monotonic()
     try:
-        with _alarm(deadline):
+        with alarm(deadline):
             return check(
                 program,
                 reading,
@@ -105,29 +98,6 @@ def _judge_reading(
             )
     except BudgetExceeded as error:
         return _stopped(program.name, program.parameters, reading, error, started)
-
-
-@contextmanager
-def _alarm(deadline: float | None) -> Iterator[None]:
-    """Keeps `--timeout` where nothing looks at the clock, a moment after those who do."""
-    if deadline is None or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise BudgetExceeded(TIME_IS_UP)
-
-    def stop(*_: object) -> NoReturn:
-        raise BudgetExceeded(TIME_IS_UP)
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, left + GRACE_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _stopped(

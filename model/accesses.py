@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from . import instructions as ins
-from .builder import ADDRESS_NOTE, AFTER_ISS, AFTER_PO, PASS_ALL_ON, TCGEN05_POOLS, Traits
+from .builder import ADDRESS_NOTE, AFTER_ISS, AFTER_PO, BOUNDED_POOLS, PASS_ALL_ON, Traits
 from .completion import Completion
 from .composition import Edge, Label, State, Via
-from .graph import AccessEvent, Injection, Value
+from .graph import AccessEvent, Injection, Value, members
 from .instructions import Access, Pool, Proxy, Role
 from .program import Step
 from .registers import RegisterFile
 from .run import Where
 from .strand import Bound, Strand
+
+
+GROUP_POOLS: dict[type[ins.Instruction], Pool] = {
+    ins.BulkCommitGroup: Pool.BULK,
+    ins.CpAsyncCommitGroup: Pool.CP_ASYNC,
+    ins.WgmmaCommitGroup: Pool.WGMMA,
+}
+"""What a commit_group gathers."""
 
 
 class Accesses(Completion):
@@ -46,7 +54,7 @@ class Accesses(Completion):
             preds = [(node, AFTER_PO) for node, label in before if label.edge is Edge.PO]
         elif pool in self.in_order:
             preds = [(issue, AFTER_ISS)]
-        elif pool not in TCGEN05_POOLS:
+        elif pool not in BOUNDED_POOLS:
             preds = [(issue, AFTER_PO)] if self.program_order and pool is Pool.GENERIC else []
         else:
             preds = self._last_bounds(strand, issue, where, proxy)
@@ -109,7 +117,7 @@ class Accesses(Completion):
             self._in_pipe(strand, event, instruction)
         if event.pool is Pool.TCGEN05_MMA:
             strand.mma[agent, getattr(instruction, "cta_group", 1)] |= bit
-        elif event.pool is Pool.CP_ASYNC or (event.pool is Pool.BULK and not instruction.signals):
+        elif event.pool in GROUP_POOLS.values() and not instruction.signals:
             strand.open_group[agent, event.pool] |= bit  # copies to an mbarrier have no group
         strand.own[agent, event.pool] |= bit
         if event.pool is Pool.GENERIC and event.access.proxy is Proxy.TMEM:
@@ -126,11 +134,12 @@ class Accesses(Completion):
         if event.pool is Pool.GENERIC:
             if self.program_order:
                 finals.append(Injection(strand.done_generic & earlier, State(), "po"))
+                rule = "po"
             self._other_lanes(strand, event)
         elif event.pool in (Pool.BULK, Pool.CP_ASYNC):
             rule = "iss" if event.pool in self.in_order else ""
             self._other_lanes(strand, event)
-        elif event.access.proxy is Proxy.ASYNC:
+        elif event.pool is Pool.TCGEN05_MMA and event.access.proxy is Proxy.ASYNC:
             rule = "proxy-fence-in-order" if "proxy-fence-in-order" in self.rules else ""
             self._other_lanes(strand, event)
         if rule:
@@ -165,6 +174,10 @@ class Accesses(Completion):
         earlier = self._earlier(strand, event.where.agent) & ~self._in_same_step(strand, event)
         for bits, rule in pipes.sources(instruction, access.operand, access.region):
             bits &= earlier
+            if rule == "pipelined":  # pairs that share an access compose (operand by operand)
+                for number in members(bits):
+                    bits |= strand.piped.get(number, 0)
+                strand.piped[event.number] = bits
             finals.append(Injection(bits, State(), rule))
             if rule == "pipelined-ld-st":
                 pending = strand.pending[Pool.TCGEN05_LD] | strand.pending[Pool.TCGEN05_ST]
@@ -201,10 +214,8 @@ class Accesses(Completion):
                 constant = registers.constant(instruction.value)
                 self.graph.stored[events[0].number] = (constant,)
 
-    def _commit_group(
-        self, strand: Strand, agent: int, commit: ins.BulkCommitGroup | ins.CpAsyncCommitGroup
-    ) -> None:
-        pool = Pool.BULK if isinstance(commit, ins.BulkCommitGroup) else Pool.CP_ASYNC
+    def _commit_group(self, strand: Strand, agent: int, commit: ins.Instruction) -> None:
+        pool = GROUP_POOLS[type(commit)]
         strand.groups[agent, pool].append(strand.open_group.pop((agent, pool), 0))
 
     def _bind(self, strand: Strand, node: int, where: Where, step: Step, traits: Traits) -> None:
@@ -215,6 +226,6 @@ class Accesses(Completion):
             if rule.name == "proxy-fence-in-order":
                 strand.async_bounds.append(bound)
                 continue
-            for pool in TCGEN05_POOLS:
+            for pool in BOUNDED_POOLS:
                 if pool in rule.takes:
                     strand.bind(pool, bound)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from . import instructions as ins
-from .accesses import Accesses
+from .accesses import GROUP_POOLS, Accesses
 from .builder import AFTER_PO, ISSUE, PIPED_ACROSS, PO, RIDE, Decide, Wanted
-from .composition import Edge, Label, Mode, Origin, State
+from .composition import ALL_CTAS, Edge, Label, Mode, Origin, State, passed
 from .graph import AccessEvent, Graph, Injection, members
 from .instructions import Pool, Scope
 from .program import Space, Step
@@ -69,7 +69,7 @@ class GraphBuilder(Accesses):
             self._arrive(node, where, instruction)
         elif isinstance(instruction, ins.ClusterWait):
             self._cluster_wait(node, where, instruction)
-        elif isinstance(instruction, (ins.BulkCommitGroup, ins.CpAsyncCommitGroup)):
+        elif type(instruction) in GROUP_POOLS:
             self._commit_group(strand, where.agent, instruction)
         else:
             self._fence(strand, node, where, step)
@@ -100,7 +100,7 @@ class GraphBuilder(Accesses):
             else:
                 effects.append((Label(Edge.BEFORE_SYNC, "before_thread_sync", cta=cta), mask))
                 self._pipeline_across(strand, node, mask & self._earlier(strand, where.agent))
-        elif isinstance(instruction, ins.FenceProxyAsync):
+        elif isinstance(instruction, (ins.FenceProxyAsync, ins.FenceProxy)):
             self._proxy_fence(strand, node, where, instruction, mask)
 
     def _mbarrier_inits(self, strand: Strand) -> int:
@@ -123,23 +123,28 @@ class GraphBuilder(Accesses):
             self.graph.nodes[node].injections.append(Injection(bits, state, rule))
 
     def _proxy_fence(
-        self, strand: Strand, node: int, where: Where, fence: ins.FenceProxyAsync, mask: int
+        self,
+        strand: Strand,
+        node: int,
+        where: Where,
+        fence: ins.FenceProxyAsync | ins.FenceProxy,
+        mask: int,
     ) -> None:
-        cta = self.run.agent(where).cta
-        space = self._in_space(fence.space) & mask
-        self.graph.nodes[node].effects.append(
-            (Label(Edge.PROXY_FENCE, "proxy-fence", cta=cta), space)
-        )
-        if "proxy-fence" not in self.rules:
-            return
-        if self._guard(self.run.step(where)):
+        cta, proxy, rule = self.run.agent(where).cta, fence.crosses, "proxy-fence"
+        if proxy is None:
+            cta, rule = ALL_CTAS, "alias-fence"
+        narrow = fence.space if isinstance(fence, ins.FenceProxyAsync) else None
+        space = self._in_space(narrow) & mask
+        label = Label(Edge.PROXY_FENCE, rule, cta=cta, proxy=proxy)
+        self.graph.nodes[node].effects.append((label, space))
+        if rule not in self.rules or self._guard(self.run.step(where)):
             return
         own = space & self._earlier(strand, where.agent)
         for fenced in list(strand.generic):
-            bits = strand.generic[fenced] & own
-            if bits and cta not in fenced:
+            bits, after = strand.generic[fenced] & own, passed(fenced, (proxy, cta))
+            if bits and after != fenced:
                 strand.generic[fenced] &= ~bits
-                strand.generic[fenced | {cta}] |= bits
+                strand.generic[after] |= bits
 
     def _in_space(self, space: Space | None) -> int:
         if space is None:
@@ -195,6 +200,7 @@ class GraphBuilder(Accesses):
             edge = Label(Edge.BAR_IN, "bar-sync", cta=self.run.agent(where).cta)
             preds = [(self.entered[other], edge) for other in members_here]
             join = self.graph.joins[key, generation] = self._node("phase", where, preds)
+        self._enter_barrier(where)  # a late thread: it passes at once, and nobody waits for it
         label = Label(Edge.BAR_OUT, "bar-sync", cta=self.run.agent(where).cta)
         if "bar-sync" not in self.rules:
             label = ISSUE

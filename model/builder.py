@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from . import instructions as ins
-from .composition import Edge, Label, State
+from .composition import NO_FENCES, Edge, Label, State
 from .graph import Graph, Guard, Injection, Node
 from .instructions import Access, Pool, Scope
 from .pipes import PipeTracker
@@ -33,6 +33,8 @@ AFTER_ISS = Label(Edge.BEGIN, "iss")
 PASS_ALL_ON = {"acquire-tcgen05", "after_thread_sync"}
 PIPED_ACROSS = ("pipelined-in-warp", "pipelined-across")
 TCGEN05_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA)
+BOUNDED_POOLS = (*TCGEN05_POOLS, Pool.WGMMA)
+"""Pools whose accesses begin where a BOUND rule says, not at their issue."""
 
 Wanted = Callable[[Region], bool]
 Decide = Callable[[Choice], bool]
@@ -62,9 +64,9 @@ class Traits:
 
 SPECIAL = (
     ins.Bar, ins.BarWarpSync, ins.ClusterArrive, ins.Use,
-    ins.Fence, ins.FenceMbarrierInit, ins.FenceProxyAsync, ins.Tcgen05Fence,
+    ins.Fence, ins.FenceMbarrierInit, ins.FenceProxyAsync, ins.FenceProxy, ins.Tcgen05Fence,
     ins.MbarrierTryWait, ins.MbarrierArrive, ins.ClusterWait,
-    ins.BulkCommitGroup, ins.CpAsyncCommitGroup,
+    ins.BulkCommitGroup, ins.CpAsyncCommitGroup, ins.WgmmaCommitGroup,
 )  # fmt: skip
 
 
@@ -122,7 +124,8 @@ class Builder:
 
     def _strand(self, where: Where) -> Strand:
         agent = self.run.agent(where)
-        merged = self.lockstep and self.graph.warp_mates[agent.cta, agent.warp] > 1
+        mates = self.graph.warp_mates[agent.cta, agent.warp]
+        merged = self.lockstep and agent.converged and mates > 1
         key: object = (agent.cta, agent.warp) if merged else where.agent
         strand = self.strands.get(key)
         if strand is None:
@@ -192,7 +195,7 @@ class Builder:
                 continue
             bit = 1 << event.number
             if event.pool is Pool.GENERIC:
-                strand.generic[frozenset()] |= bit
+                strand.generic[NO_FENCES] |= bit
                 strand.done_generic |= bit
             else:
                 strand.pending[event.pool] |= bit

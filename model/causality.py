@@ -13,10 +13,10 @@ from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import instructions as ins
 from .composition import (
     ALL_CTAS,
     ROWS,
+    Chain,
     Composition,
     Context,
     Edge,
@@ -28,8 +28,8 @@ from .composition import (
     Which,
 )
 from .graph import AccessEvent, Graph, Injection
-from .instructions import Proxy, Scope
-from .pipes import accumulator
+from .instructions import Pool, Proxy, Scope
+from .pipes import pair
 from .readings import ASYNC_READ_DONE, LANES_TOGETHER, WAR_NO_FENCE, Reading
 
 AT_THE_END = frozenset((ASYNC_READ_DONE, WAR_NO_FENCE, LANES_TOGETHER))
@@ -84,8 +84,9 @@ class Causality:
         self.rows = rows
         self.sharing = rows is ROWS  # shortcuts below are true of these rows only
         asked = reading or graph.reading
-        self.context = Context.of(asked, graph.table)
-        self.flow = Context.of(asked.one_pass, graph.table)
+        places = graph.program.places
+        self.context = Context.of(asked, graph.table, places)
+        self.flow = Context.of(asked.one_pass, graph.table, places)
         self.composition = Composition(self.flow, rows)
         self.masks = {
             Which.ALL: -1,
@@ -108,7 +109,7 @@ class Causality:
             return Causality(self.graph, self.rows, reading, self.in_time)
         self._pass()
         other = copy(self)
-        other.context = Context.of(reading, self.graph.table)
+        other.context = Context.of(reading, self.graph.table, self.graph.program.places)
         return other
 
     # --- the pass ----------------------------------------------------------------------------
@@ -265,51 +266,51 @@ class Causality:
     def _pipelined(self, event: AccessEvent) -> int:
         """Accesses of other threads that pair with this one: any thread's up to ISA 9.3, those
         of the same warp since."""
-        here = self.graph.step(event.where).instruction
-        if not isinstance(here, ins.Tcgen05Mma) or event.access.proxy is not Proxy.TMEM:
+        if event.pool is not Pool.TCGEN05_MMA or event.access.proxy is not Proxy.TMEM:
             return 0
         anywhere = self.context.has("pipelined-across")
         bits = 0
-        for other in self.graph.accesses[: event.number]:
-            if (anywhere or self._same_warp(other, event)) and self._pairs(other, here):
-                bits |= 1 << other.number
+        for other in self.graph.accesses:
+            if anywhere or self._same_warp(other, event):
+                if other is not event and self._pairs(other, event):
+                    bits |= 1 << other.number
         return bits
 
     def _same_warp(self, one: AccessEvent, other: AccessEvent) -> bool:
         a, b = self.graph.run.agent(one.where), self.graph.run.agent(other.where)
         return (a.cta, a.warp) == (b.cta, b.warp)
 
-    def _pairs(self, other: AccessEvent, here: ins.Tcgen05Mma) -> bool:
+    def _pairs(self, other: AccessEvent, event: AccessEvent) -> bool:
         there = self.graph.step(other.where).instruction
-        reading = self.context.reading
-        if isinstance(there, ins.Tcgen05Cp):
-            return there.cta_group == here.cta_group
-        if isinstance(there, ins.Tcgen05Mma):
-            return accumulator(there, reading) == accumulator(here, reading)
-        return False
+        here = self.graph.step(event.where).instruction
+        return pair(there, other.access, here, event.access, self.context.reading)
 
     def _across_proxies(
         self, state: State, bits: int, event: AccessEvent
     ) -> tuple[int, list[tuple[str, int]]]:
-        """Of `bits`, those whose order crosses to this access's proxy: surely, and with a doubt."""
+        """Of `bits`, those whose order crosses to this access's proxy and address (§8.9.5, proxy
+        preserved base causality): surely, and with a doubt."""
         here = event.access.proxy
-        same = bits & self.graph.by_proxy[here]
-        if here is Proxy.ASYNC and not self.context.has("proxy-fence-anywhere"):
-            same &= self.graph.by_cta.get(event.cta, 0)  # same proxy, same thread block (§8.9.5)
+        same = bits & self.graph.by_proxy[here] & self.graph.by_address[event.access.address]
+        anywhere = here is Proxy.ASYNC and self.context.has("proxy-fence-anywhere")
+        if here is not Proxy.GENERIC and not anywhere:
+            same &= self.graph.by_cta.get(event.cta, 0)  # same proxy, same thread block
         crossing = bits & ~same
         if here is Proxy.TMEM or not crossing:
             return bits, []
-        tmem = crossing & self.graph.by_proxy[Proxy.TMEM]
-        surely, crossing = same | tmem, crossing & ~tmem
-        if self._fenced(state, event):
-            return surely | crossing, []
+        surely, state = same, self.composition.plain(state)
+        for (proxy, cta, address), group in self.graph.by_view.items():
+            some = group & crossing
+            if some and self._crosses(state, proxy, cta, address, event):
+                surely |= some
+                crossing &= ~some
         doubtful = []
-        for rule, kind, reason in (
-            ("war-without-proxy-fence", Proxy.GENERIC, WAR_NO_FENCE),
-            ("async-read-done", Proxy.ASYNC, ASYNC_READ_DONE),
+        for rule, there, to, reason in (
+            ("war-without-proxy-fence", Proxy.GENERIC, Proxy.ASYNC, WAR_NO_FENCE),
+            ("async-read-done", Proxy.ASYNC, Proxy.GENERIC, ASYNC_READ_DONE),
         ):
-            free = crossing & self.graph.by_proxy[kind] & self.graph.reads
-            if not free or kind is here or not self.context.has(rule):
+            free = crossing & self.graph.by_proxy[there] & self.graph.reads
+            if not free or to is not here or not self.context.has(rule):
                 continue
             if reason in self.context.reading.noted:
                 doubtful.append((f"needs the assumption {reason}", free))
@@ -317,11 +318,27 @@ class Causality:
                 surely |= free
         return surely, doubtful
 
-    def _fenced(self, state: State, event: AccessEvent) -> bool:
-        if self.context.has("proxy-fence-anywhere"):
-            return bool(state.fenced)
-        implicit = ALL_CTAS in state.fenced and event.access.proxy is not Proxy.ASYNC
-        return implicit or event.cta in state.fenced
+    def _crosses(
+        self, state: State, proxy: Proxy, cta: int, address: str, event: AccessEvent
+    ) -> bool:
+        """Do the path's proxy fences lead from one view of the bytes to another? The fence of the
+        first access's proxy in its CTA, an alias fence, that of the second's proxy in its CTA."""
+        if proxy is Proxy.TMEM:
+            return True
+        anywhere = self.context.has("proxy-fence-anywhere")
+        here, tail = event.access.proxy, ()
+        if here is not Proxy.GENERIC:
+            tail = ((here, ALL_CTAS if anywhere and here is Proxy.ASYNC else event.cta),)
+        if address != event.access.address:
+            tail = ((None, ALL_CTAS), *tail)
+        if proxy is Proxy.GENERIC:
+            return tail in state.fenced
+        chains: set[Chain] = {((proxy, cta), *tail)}
+        if proxy is Proxy.ASYNC:
+            chains.add(((proxy, ALL_CTAS), *tail))
+            if anywhere and here is Proxy.ASYNC:
+                chains.add(tail)  # one proxy in all CTAs
+        return not chains.isdisjoint(state.fenced)
 
     # --- the path of one pair ----------------------------------------------------------------
 

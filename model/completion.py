@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from . import instructions as ins
 from .builder import METAL_NOTE, Builder, Traits
-from .composition import ALL_CTAS, Mode, Origin, State, Via
+from .composition import IMPLICIT_FENCE, NO_FENCES, Mode, Origin, State, Via
 from .graph import members
 from .instructions import Pool, Scope
 from .program import Step
 from .rules import Rule, any_access
 from .run import Where
 from .strand import Strand
+
+
+WAITS_FOR_GROUPS = (ins.BulkWaitGroup, ins.CpAsyncWaitGroup, ins.WgmmaWaitGroup)
 
 
 class Completion(Builder):
@@ -36,7 +39,7 @@ class Completion(Builder):
             self._cover_generic(strand, node, step, rule, mask, earlier)
             return
         bits = strand.pending[pool] & earlier
-        if isinstance(instruction, (ins.BulkWaitGroup, ins.CpAsyncWaitGroup)):
+        if isinstance(instruction, WAITS_FOR_GROUPS):
             bits &= self._retired(strand, where.agent, pool, instruction)
         elif rule.name == "register-use":
             bits &= self._registers(where).loads(instruction.reads, self._guard(step))
@@ -44,8 +47,9 @@ class Completion(Builder):
         bits = self._when(self._only(bits, rule), mask)
         if not bits:
             return
-        implicit = pool is Pool.BULK and "implicit-proxy-fence" in self.rules
-        fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
+        completes = pool in (Pool.BULK, Pool.WGMMA)
+        implicit = completes and "implicit-proxy-fence" in self.rules
+        fenced = IMPLICIT_FENCE if implicit else NO_FENCES
         visible = Scope.THREAD if pool in (Pool.BULK, Pool.CP_ASYNC) else Scope.SYS
         riding = 0
         for number in members(bits):
@@ -106,7 +110,7 @@ class Completion(Builder):
         strand: Strand,
         agent: int,
         pool: Pool,
-        wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup,
+        wait: ins.BulkWaitGroup | ins.CpAsyncWaitGroup | ins.WgmmaWaitGroup,
     ) -> int:
         """All groups but the newest `pending`; None means uncommitted copies too (wait_all)."""
         if wait.pending is None:
@@ -129,7 +133,7 @@ class Completion(Builder):
         implicit = (
             isinstance(step.instruction, ins.BulkCopy) and "implicit-proxy-fence" in self.rules
         )
-        fenced = frozenset((ALL_CTAS,)) if implicit else frozenset[int]()
+        fenced = IMPLICIT_FENCE if implicit else NO_FENCES
         tmem = bits & self.graph.tmem
         state = State(origin=Origin.OWN, fenced=fenced)
         self._inject(node, tmem, state, Scope.SYS, rule)
@@ -140,7 +144,7 @@ class Completion(Builder):
     ) -> int:
         """What an operation's completion covers: its own accesses, or all prior ones (commit)."""
         instruction = step.instruction
-        if isinstance(instruction, ins.BulkCopy) and pool is Pool.BULK:
+        if pool is Pool.BULK:
             own = [event for event in strand.fresh if event.where == where]
             if signal.accesses is not None:
                 kept = {instruction.accesses[i] for i in signal.accesses}

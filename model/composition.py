@@ -9,11 +9,11 @@ edge turns which state into which. The engines and the path search all read thes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .instructions import Scope, Sem
-from .program import Name
+from .instructions import Proxy, Scope, Sem
+from .program import ONE_CLUSTER, Name, Places
 from .readings import Reading
 from .rules import RuleTable
 
@@ -47,15 +47,29 @@ class Via(Name):
 
 
 ALL_CTAS = -1
-EVERY_CTA = frozenset((ALL_CTAS,))
+ProxyFence = tuple[Proxy | None, int]
+"""A proxy fence that was passed: whose proxy (None: alias), and in which CTA (ALL_CTAS: counts
+anywhere, as the implicit fence of a completed copy does for its own accesses)."""
+Chain = tuple[ProxyFence, ...]
+LONGEST_CHAIN = 3
+"""Leave the first access's proxy, change the address, enter the second's proxy (§8.9.5)."""
+NO_FENCES: frozenset[Chain] = frozenset()
+IMPLICIT_FENCE: frozenset[Chain] = frozenset((((Proxy.ASYNC, ALL_CTAS),),))
+
+
+def passed(chains: frozenset[Chain], fence: ProxyFence) -> frozenset[Chain]:
+    """The chains of proxy fences on a path, after one more fence. Order matters: the fence of
+    the first access's proxy counts before an alias fence, that before the second's proxy."""
+    longer = {c + (fence,) for c in chains if c[-1] != fence and len(c) < LONGEST_CHAIN}
+    return chains | {(fence,)} | longer
 
 
 class State(NamedTuple):
     """How one access is known at an event.
 
     `scope` and `cta` are the publisher's (FLIGHT, SEEN) or the fence's (ARMED); `visible` is the
-    scope a write has been performed in (THREAD: for the executing thread only); `fenced` the CTAs
-    whose proxy fences lie on the path (ALL_CTAS: an implicit fence); `piped` marks
+    scope a write has been performed in (THREAD: for the executing thread only); `fenced` the
+    chains of proxy fences that lie on the path, in their order; `piped` marks
     pipelined-before, which is not performed; `note` names a doubt that turns an error into a note;
     `since` is the ISA version that the order needs.
     """
@@ -65,7 +79,7 @@ class State(NamedTuple):
     scope: Scope = Scope.THREAD
     cta: int = 0
     visible: Scope = Scope.SYS
-    fenced: frozenset[int] = frozenset()
+    fenced: frozenset[Chain] = NO_FENCES
     piped: bool = False
     note: str = ""
     via: Via = Via.OWN
@@ -91,6 +105,8 @@ class Edge(Name):
     BEFORE_SYNC = "before-thread-sync"
     AFTER_SYNC = "after-thread-sync"
     PROXY_FENCE = "proxy-fence"
+    SYNC = "sync"  # a release pattern to an acquire pattern that observed it, or fence.sc order
+    OBSERVE = "observe"  # a strong write to a strong read of its value
 
 
 class Label(NamedTuple):
@@ -101,6 +117,8 @@ class Label(NamedTuple):
     sem: Sem = Sem.WEAK
     scope: Scope = Scope.CTA
     cta: int = 0
+    proxy: Proxy | None = Proxy.ASYNC
+    """Of a proxy fence; None: fence.proxy.alias."""
 
 
 DOUBTFUL = ("metal-flags", "pipelined-cp-overlap")
@@ -121,22 +139,34 @@ class Context:
 
     reading: Reading
     rules: frozenset[str]
+    places: Places = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, reading: Reading, table: RuleTable) -> Context:
+    def of(cls, reading: Reading, table: RuleTable, places: Places | None = None) -> Context:
         doubtful = () if reading.doubts == "note" else DOUBTFUL
-        return cls(reading, table.names(reading).difference(doubtful))
+        return cls(reading, table.names(reading).difference(doubtful), places or {})
 
     def has(self, rule: str) -> bool:
         return rule in self.rules
 
     def inclusive(self, a: Scope, cta_a: int, b: Scope, cta_b: int) -> bool:
-        """Mutually inclusive scopes (PTX ISA §8.7): each names the other's thread."""
-        if cta_a == cta_b:
+        """Mutually inclusive scopes of an arrive and a wait, or of fences beside them."""
+        if self.distance(cta_a, cta_b) is Scope.CLUSTER and self.has("cta-spans-cluster"):
             return a >= Scope.CTA and b >= Scope.CTA
-        if self.has("cta-spans-cluster"):
-            return True
-        return a >= Scope.CLUSTER and b >= Scope.CLUSTER
+        return self.meet(a, cta_a, b, cta_b)
+
+    def meet(self, a: Scope, cta_a: int, b: Scope, cta_b: int) -> bool:
+        """Mutually inclusive scopes (PTX ISA §8.7): each names the other's thread."""
+        return min(a, b) >= self.distance(cta_a, cta_b)
+
+    def distance(self, cta_a: int, cta_b: int) -> Scope:
+        """The narrowest scope that holds threads of both CTAs."""
+        if cta_a == cta_b:
+            return Scope.CTA
+        here, there = self.places.get(cta_a, ONE_CLUSTER), self.places.get(cta_b, ONE_CLUSTER)
+        if here == there:
+            return Scope.CLUSTER
+        return Scope.GPU if here[1] == there[1] else Scope.SYS
 
 
 Step = Callable[[State, Label, Context], State | None]
@@ -283,9 +313,26 @@ def _after(state: State, label: Label, context: Context) -> State | None:
 
 
 def _fence_proxy(state: State, label: Label, context: Context) -> State | None:
-    if not context.has("proxy-fence"):
+    if not context.has(label.rule):
         return None
-    return state._replace(fenced=state.fenced | {label.cta})
+    return state._replace(fenced=passed(state.fenced, (label.proxy, label.cta)))
+
+
+def _synchronize(state: State, label: Label, context: Context) -> State | None:
+    """Base causality (§8.9.5): what is performed before the first operation of a release pattern
+    is before what follows the acquire pattern; the pair's scopes include each other."""
+    if not context.has(label.rule):
+        return None
+    return _hold(state, visible=label.scope, via=Via.ACQUIRED)
+
+
+def _synchronize_tmem(state: State, label: Label, context: Context) -> State | None:
+    return _synchronize(state, label, context) if context.has("completed-rides") else None
+
+
+def _observe(state: State, label: Label, context: Context) -> State | None:
+    """A strong write carries what tcgen05.fence::before_thread_sync put before it (§9.7.18.6.3)."""
+    return state._replace(mode=Mode.SEEN, scope=label.scope, cta=label.cta)
 
 
 M = Mode
@@ -323,7 +370,16 @@ ROWS: tuple[Row, ...] = (
     Row("after-acquires", Edge.AFTER_SYNC, M.SEEN, _after, Which.TMEM),
     Row("proxy-fence", Edge.PROXY_FENCE, M.HELD, _fence_proxy),
     Row("proxy-fence-armed", Edge.PROXY_FENCE, M.ARMED, _fence_proxy),
+    # values: release and acquire patterns on memory, fence.sc order (litmus tests)
+    Row("sync-held", Edge.SYNC, M.HELD, _synchronize, Which.OTHER),
+    Row("sync-held-tmem", Edge.SYNC, M.HELD, _synchronize_tmem, Which.TMEM),
+    Row("sync-armed", Edge.SYNC, M.ARMED, _synchronize),
+    Row("observe-armed", Edge.OBSERVE, M.ARMED, _observe, Which.TMEM),
 )  # fmt: skip
+
+
+def _anywhere(chain: Chain) -> Chain:
+    return tuple((p, ALL_CTAS if p is Proxy.ASYNC else cta) for p, cta in chain)
 
 
 class Composition:
@@ -341,7 +397,7 @@ class Composition:
         """A small number that stands for the state (`states[number]` is the state again)."""
         found = self._numbers.get(state)
         if found is None:
-            plain = self._plain(state)
+            plain = self.plain(state)
             if plain != state:
                 found = self._numbers[state] = self.number(plain)
             else:
@@ -349,10 +405,10 @@ class Composition:
                 self.states.append(state)
         return found
 
-    def _plain(self, state: State) -> State:
-        """Where a proxy fence counts anywhere on the path, it does not matter which CTA's."""
+    def plain(self, state: State) -> State:
+        """Where an async proxy fence counts anywhere, it does not matter which CTA's."""
         if state.fenced and self.context.has("proxy-fence-anywhere"):
-            return state._replace(fenced=EVERY_CTA)
+            return state._replace(fenced=frozenset(map(_anywhere, state.fenced)))
         return state
 
     def follow(self, label: Label, number: int) -> tuple[tuple[int, Which], ...]:

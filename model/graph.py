@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from .composition import Label, State
 from .instructions import Access, Pool, Proxy
@@ -20,6 +21,7 @@ from .readings import Reading
 from .rules import RuleTable
 from .run import Run, Where
 
+K = TypeVar("K")
 Guard = frozenset[tuple[Choice, bool]]
 
 
@@ -125,6 +127,16 @@ class Graph:
         return found
 
     @cached_property
+    def by_address(self) -> dict[str, int]:
+        """Accesses by virtual address: names of the same bytes are kept apart (§8.6)."""
+        return self._sets(lambda event: event.access.address)
+
+    @cached_property
+    def by_view(self) -> dict[tuple[Proxy, int, str], int]:
+        """Accesses by proxy, CTA and virtual address."""
+        return self._sets(lambda event: (event.access.proxy, event.cta, event.access.address))
+
+    @cached_property
     def by_cta(self) -> dict[int, int]:
         return self._sets(lambda event: event.cta)
 
@@ -132,8 +144,8 @@ class Graph:
     def by_strand(self) -> dict[int, int]:
         return self._sets(lambda event: event.strand)
 
-    def _sets(self, key: Callable[[AccessEvent], int]) -> dict[int, int]:
-        found: dict[int, int] = defaultdict(int)
+    def _sets(self, key: Callable[[AccessEvent], K]) -> dict[K, int]:
+        found: dict[K, int] = defaultdict(int)
         for event in self.accesses:
             found[key(event)] |= 1 << event.number
         return found

@@ -27,6 +27,9 @@ class Proxy(Name):
     GENERIC = "generic"
     ASYNC = "async"
     TMEM = "tmem"
+    SURFACE = "surface"
+    TEXTURE = "texture"
+    CONSTANT = "constant"
 
 
 class Pool(Name):
@@ -38,6 +41,7 @@ class Pool(Name):
     TCGEN05_LD = "tcgen05.ld"
     TCGEN05_ST = "tcgen05.st"
     TCGEN05_MMA = "tcgen05.mma"
+    WGMMA = "wgmma"
 
 
 class Scope(IntEnum):
@@ -95,6 +99,8 @@ class Access:
     operand: str = ""
     strong: Scope | None = None
     """The scope of a strong operation (§8.4); None for weak."""
+    address: str = ""
+    """The virtual address, when the bytes have several (§8.6)."""
 
 
 @dataclass(frozen=True)
@@ -160,18 +166,23 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Load(Instruction):
-    """ld: `register` receives the value. `.nc` loads are outside the model (§8.2); taken as ld."""
+    """ld, or a read through another proxy (suld, tld): `register` receives the value.
+
+    `.nc` loads are outside the model (§8.2); taken as ld.
+    """
 
     region: Region
     register: str = ""
     sem: Sem = Sem.WEAK
     scope: Scope = Scope.CTA
+    proxy: Proxy = Proxy.GENERIC
+    address: str = ""
     mnemonic = "ld"
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
         strong = None if self.sem is Sem.WEAK else self.scope
-        return (Access(Role.READ, self.region, Proxy.GENERIC, "source", strong),)
+        return (Access(Role.READ, self.region, self.proxy, "source", strong, self.address),)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -190,12 +201,14 @@ class Store(Instruction):
     sem: Sem = Sem.WEAK
     scope: Scope = Scope.CTA
     value: str | None = None
+    proxy: Proxy = Proxy.GENERIC
+    address: str = ""
     mnemonic = "st"
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
         strong = None if self.sem is Sem.WEAK else self.scope
-        return (Access(Role.WRITE, self.region, Proxy.GENERIC, "destination", strong),)
+        return (Access(Role.WRITE, self.region, self.proxy, "destination", strong, self.address),)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -204,18 +217,26 @@ class Store(Instruction):
 
 @dataclass(frozen=True)
 class Atomic(Instruction):
-    """atom / red: a strong read-modify-write, relaxed.gpu unless said otherwise (§8.5)."""
+    """atom / red: a strong read-modify-write, relaxed.gpu unless said otherwise (§8.5).
+
+    `returns` is False for red, which gives nothing back and starts no acquire pattern (§8.8).
+    """
 
     region: Region
     register: str = ""
     registers: tuple[str, ...] = ()
     sem: Sem = Sem.RELAXED
     scope: Scope = Scope.GPU
+    proxy: Proxy = Proxy.GENERIC
+    address: str = ""
+    returns: bool = True
     mnemonic = "atom"
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
-        return (Access(Role.ATOMIC, self.region, Proxy.GENERIC, "destination", self.scope),)
+        return (
+            Access(Role.ATOMIC, self.region, self.proxy, "destination", self.scope, self.address),
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -247,10 +268,30 @@ class FenceProxyAsync(Instruction):
 
     space: Space | None = None
     mnemonic = "fence.proxy.async"
+    crosses: ClassVar[Proxy | None] = Proxy.ASYNC
 
     @property
     def text(self) -> str:
         return self.mnemonic if self.space is None else f"{self.mnemonic}.{self.space.value}"
+
+
+@dataclass(frozen=True)
+class FenceProxy(Instruction):
+    """fence.proxy of a proxy other than async, both ways (§9.7.15.4). None: fence.proxy.alias."""
+
+    since = "7.5"
+
+    proxy: Proxy | None = None
+    mnemonic = "fence.proxy"
+
+    @property
+    def crosses(self) -> Proxy | None:
+        """Whose accesses it joins with generic ones; None: those by other virtual addresses."""
+        return self.proxy
+
+    @property
+    def text(self) -> str:
+        return f"{self.mnemonic}.{'alias' if self.proxy is None else self.proxy.value}"
 
 
 @dataclass(frozen=True)
@@ -406,6 +447,8 @@ class Bar(Instruction):
     name: str = "bar"
     everyone: bool = False
     """No count given: all threads of the CTA that have not exited."""
+    rearms: bool = True
+    """False: one execution of the barrier, which late threads pass at once (litmus tests)."""
 
     @property
     def text(self) -> str:
@@ -451,6 +494,7 @@ class CpAsync(Instruction):
 
     destination: Region
     source: Region | None = None
+    since = "7.5"
     mnemonic = "cp.async"
     pool = Pool.CP_ASYNC
 
@@ -464,6 +508,7 @@ class CpAsync(Instruction):
 
 @dataclass(frozen=True)
 class CpAsyncCommitGroup(Instruction):
+    since = "7.5"
     mnemonic = "cp.async.commit_group"
 
 
@@ -472,6 +517,7 @@ class CpAsyncWaitGroup(Instruction):
     """All but the newest `pending` groups of this thread are complete; None: wait_all."""
 
     pending: int | None = 0
+    since = "7.5"
     mnemonic = "cp.async.wait_group"
 
     @property
@@ -535,6 +581,29 @@ class BulkCopy(Instruction):
 
 
 @dataclass(frozen=True)
+class StAsync(Instruction):
+    """st.async / red.async: a weak write, or a relaxed reduction (`reduces`), whose completion
+    counts bytes at an mbarrier (§9.7.9.12). The proxy is unsaid; taken as generic."""
+
+    since = "8.6"
+
+    destination: Region
+    target: Signal
+    reduces: bool = False
+    mnemonic = "st.async"
+    pool = Pool.BULK
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        role, strong = (Role.ATOMIC, Scope.CLUSTER) if self.reduces else (Role.WRITE, None)
+        return (Access(role, self.destination, Proxy.GENERIC, "destination", strong),)
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        return (self.target,)
+
+
+@dataclass(frozen=True)
 class BulkCommitGroup(Instruction):
     since = "8.6"
     mnemonic = "cp.async.bulk.commit_group"
@@ -553,6 +622,57 @@ class BulkWaitGroup(Instruction):
     @property
     def text(self) -> str:
         return f"{self.mnemonic}{'.read' if self.read else ''} {self.pending}"
+
+
+# --- wgmma (§9.7.17) ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WgmmaFence(Instruction):
+    """wgmma.fence: shared memory and registers before it, then the warp's later mma_async."""
+
+    since = "8.6"
+    mnemonic = "wgmma.fence.sync.aligned"
+
+
+@dataclass(frozen=True)
+class WgmmaMma(Instruction):
+    """wgmma.mma_async: reads A and B from shared memory by the async proxy, and is not even
+    ordered after the instructions before it (§8.9.1.1). D is in registers, not followed here."""
+
+    since = "8.6"
+
+    a: Region
+    b: Region
+    mnemonic = "wgmma.mma_async"
+    pool = Pool.WGMMA
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        return (
+            Access(Role.READ, self.a, Proxy.ASYNC, "A"),
+            Access(Role.READ, self.b, Proxy.ASYNC, "B"),
+        )
+
+
+@dataclass(frozen=True)
+class WgmmaCommitGroup(Instruction):
+    since = "8.6"
+    mnemonic = "wgmma.commit_group"
+
+
+@dataclass(frozen=True)
+class WgmmaWaitGroup(Instruction):
+    """All but the newest `pending` wgmma groups are complete."""
+
+    since = "8.6"
+
+    pending: int = 0
+    mnemonic = "wgmma.wait_group"
+
+    @property
+    def text(self) -> str:
+        return f"{self.mnemonic} {self.pending}"
 
 
 # --- tcgen05 (§9.7.18) ----------------------------------------------------------------------
@@ -732,11 +852,12 @@ class Tcgen05Fence(Instruction):
 
 
 EVERY_INSTRUCTION: tuple[type[Instruction], ...] = (
-    Load, Store, Atomic, Fence, FenceProxyAsync, FenceMbarrierInit, Use, Compute,
+    Load, Store, Atomic, Fence, FenceProxyAsync, FenceProxy, FenceMbarrierInit, Use, Compute,
     MbarrierInit, MbarrierInval, MbarrierArrive, MbarrierTryWait,
     Bar, BarWarpSync, ClusterArrive, ClusterWait,
     CpAsync, CpAsyncCommitGroup, CpAsyncWaitGroup, CpAsyncMbarrierArrive,
-    BulkCopy, BulkCommitGroup, BulkWaitGroup,
+    BulkCopy, StAsync, BulkCommitGroup, BulkWaitGroup,
+    WgmmaFence, WgmmaMma, WgmmaCommitGroup, WgmmaWaitGroup,
     Tcgen05Alloc, Tcgen05Dealloc, Tcgen05Ld, Tcgen05St, Tcgen05Cp, Tcgen05Mma, Tcgen05Commit,
     Tcgen05Wait, Tcgen05Fence,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from . import instructions as ins
-from .instructions import Role
+from .instructions import Access, Role
 from .program import Region
 from .readings import Reading
 
@@ -21,6 +21,34 @@ def accumulator(mma: ins.Tcgen05Mma, reading: Reading) -> Accumulator:
     """What must be equal for two mma to form a pair: address, shape, N and, since 9.2, kind."""
     kind = mma.kind if reading.since("9.2") else ""
     return (mma.d, mma.shape, mma.cta_group, kind)
+
+
+def pair(
+    first: ins.Instruction,
+    one: Access,
+    second: ins.Instruction,
+    other: Access,
+    reading: Reading,
+) -> bool:
+    """Is the pair of accesses in the list? Up to 9.3 it names instructions, since then operands."""
+    groups = {getattr(each, "cta_group", 0) for each in (first, second)}
+    if len(groups) > 1 or not isinstance(first, (ins.Tcgen05Mma, ins.Tcgen05Cp)):
+        return False
+    if isinstance(first, ins.Tcgen05Mma) and isinstance(second, ins.Tcgen05Mma):
+        same = accumulator(first, reading) == accumulator(second, reading)
+        if not reading.since("9.4"):
+            return same
+        operands = (one.operand, other.operand)
+        return operands == ("A", "D") or (same and operands in _SAME_ACCUMULATOR)
+    if isinstance(first, ins.Tcgen05Cp):
+        if not isinstance(second, ins.Tcgen05Mma):
+            return False
+        starts = first.wide or _start(one.region) == _start(other.region)
+        return not reading.since("9.4") or (other.operand == "A" and starts)
+    return reading.since("9.4") and one.operand == "A" and other.role is Role.WRITE
+
+
+_SAME_ACCUMULATOR = {("C", "D"), ("D", "C"), ("D", "D")}
 
 
 @dataclass

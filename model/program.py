@@ -6,7 +6,7 @@ warp (or one thread, or one elected thread) of one CTA. Front ends build it, eng
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -34,6 +34,11 @@ class BudgetExceeded(Exception):
 
 class TimeLimit(BudgetExceeded):
     """The user's time limit: what was found until then still counts."""
+
+
+Places = Mapping[int, tuple[int, int]]
+"""CTA -> its cluster and its GPU. CTAs that are not named share cluster 0 of GPU 0."""
+ONE_CLUSTER = (0, 0)
 
 
 class Name(Enum):
@@ -162,6 +167,9 @@ class Agent:
     lanes: int
     steps: list[Step] = field(default_factory=list)
     thread: int = 0
+    converged: bool = True
+    """It executes what the other agents of its warp execute; False when lanes diverge, for which
+    nothing is assumed about how they advance."""
 
     @property
     def mask(self) -> int:
@@ -191,6 +199,7 @@ class Program:
     lines: list[str] = field(default_factory=list)
     bounds: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    places: Places = field(default_factory=dict)
     memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What all readings share and is computed once: the run, the conflicting regions."""
 

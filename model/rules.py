@@ -127,7 +127,7 @@ _TABLE: tuple[Rule, ...] = (
         "iss", "PTX §8.9.1.1", Kind.BOUND,
         "operations before it in program order come before an asynchronous copy's accesses",
         "wgmma and tcgen05; anything after the copy; the issuer's history at its completion",
-        at=(ins.BulkCopy, ins.CpAsync), takes=COPIES,
+        at=(ins.BulkCopy, ins.StAsync, ins.CpAsync), takes=COPIES,
     ),
     Rule(
         "acquire-tcgen05", "PTX §9.7.18.6.3", Kind.BOUND,
@@ -229,7 +229,8 @@ _TABLE: tuple[Rule, ...] = (
         "complete_tx", "PTX §8.9.1.1, §9.7.15.16.12", Kind.COVER,
         "the copy's own accesses are complete when its bytes are counted",
         "the issuer's earlier accesses; other copies",
-        at=(ins.BulkCopy,), takes=frozenset((Pool.BULK,)),
+        at=(ins.BulkCopy, ins.StAsync), when=lambda i: bool(i.signals),
+        takes=frozenset((Pool.BULK,)),
     ),
     Rule(
         "bulk-group", "PTX §9.7.10.28", Kind.COVER,
@@ -255,6 +256,23 @@ _TABLE: tuple[Rule, ...] = (
         "all prior cp.async of the thread are complete when its arrival is performed",
         "anything else of the thread",
         at=(ins.CpAsyncMbarrierArrive,), takes=frozenset((Pool.CP_ASYNC,)),
+    ),
+    Rule(
+        "wgmma.fence", "PTX §9.7.17.7.1", Kind.COVER,
+        "the thread's earlier generic accesses, then its later wgmma.mma_async",
+        "a proxy fence, which shared memory needs besides; completion",
+        at=(ins.WgmmaFence,), takes=GENERIC,
+    ),
+    Rule(
+        "wgmma-in-order", "PTX §9.7.17.7.1", Kind.BOUND,
+        "the accesses of the thread's later wgmma.mma_async come after a wgmma.fence",
+        "anything without the fence: mma_async is not ordered after earlier instructions",
+        at=(ins.WgmmaFence,), takes=frozenset((Pool.WGMMA,)),
+    ),
+    Rule(
+        "wgmma-group", "PTX §9.7.17.7.3", Kind.COVER,
+        "the thread's older wgmma groups are complete", "groups newer than N; other warps",
+        at=(ins.WgmmaWaitGroup,), takes=frozenset((Pool.WGMMA,)),
     ),
     # --- hand-off -----------------------------------------------------------------------------
     Rule(
@@ -284,6 +302,47 @@ _TABLE: tuple[Rule, ...] = (
         "cluster-barrier", "PTX §9.7.15.3", Kind.HAND_OFF,
         "barrier.cluster.arrive to barrier.cluster.wait, in the cluster",
         "a relaxed arrive without a fence; asynchronous operations",
+    ),
+    Rule(
+        "release-write", "PTX §8.8, release pattern (1)", Kind.HAND_OFF,
+        "a release write on M begins a release pattern: what is before it is released",
+        "operations after it",
+    ),
+    Rule(
+        "release-write-then-write", "PTX §8.8, release pattern (2)", Kind.HAND_OFF,
+        "a release on M, then a strong write on M in program order",
+        "operations between the two; a write on another location",
+    ),
+    Rule(
+        "release-fence", "PTX §8.8, release pattern (3)", Kind.HAND_OFF,
+        "a release fence, then a strong write in program order",
+        "operations between the two",
+    ),
+    Rule(
+        "acquire-read", "PTX §8.8, acquire pattern (1)", Kind.HAND_OFF,
+        "an acquire read on M ends an acquire pattern: what is after it follows",
+        "operations before it; red, which reads nothing",
+    ),
+    Rule(
+        "acquire-read-then-read", "PTX §8.8, acquire pattern (2)", Kind.HAND_OFF,
+        "a strong read on M, then an acquire on M in program order",
+        "operations between the two",
+    ),
+    Rule(
+        "acquire-fence", "PTX §8.8, acquire pattern (3)", Kind.HAND_OFF,
+        "a strong read, then an acquire fence in program order",
+        "operations between the two",
+    ),
+    Rule(
+        "synchronizes", "PTX §8.9.4", Kind.HAND_OFF,
+        "a release pattern, then an acquire pattern that observes it; its first operation and the "
+        "other's last are morally strong",
+        "patterns whose scopes do not include each other's thread",
+    ),
+    Rule(
+        "fence-sc-order", "PTX §8.9.3, §8.9.4", Kind.HAND_OFF,
+        "morally strong fence.sc are ordered one way or the other, and synchronize that way",
+        "fences whose scopes do not include each other's thread",
     ),
     # --- pairs --------------------------------------------------------------------------------
     Rule(
@@ -320,6 +379,28 @@ _TABLE: tuple[Rule, ...] = (
         "proxy-fence", "PTX §9.7.15.4", Kind.PAIR,
         "fence.proxy.async on the path lets order cross between generic and async proxy",
         "spaces it does not name; order between threads",
+    ),
+    Rule(
+        "alias-fence", "PTX §9.7.15.4", Kind.PAIR,
+        "fence.proxy.alias on the path lets order cross between virtual addresses of one memory, "
+        "after the first access's proxy fence and before the second's",
+        "order between threads; accesses through another proxy that have no fence of their own",
+        since="7.5",
+    ),
+    Rule(
+        "po-is-causality", "PTX §8.9.5", Kind.PAIR,
+        "program order alone is base causality",
+        "ISA 6.0, where only paths that synchronize are", since="7.5",
+    ),
+    Rule(
+        "observation", "PTX §8.9.2", Kind.PAIR,
+        "a strong write is observed by a morally strong read of its value",
+        "weak accesses; scopes that do not include the other thread",
+    ),
+    Rule(
+        "observation-through-atomics", "PTX §8.9.2", Kind.PAIR,
+        "observation goes on through atomic operations that read what was observed",
+        "plain writes in between, which end it",
     ),
     Rule(
         "proxy-fence-anywhere", "PTX §8.9.5 (no clause for it)", Kind.PAIR,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from . import instructions as ins
-from .program import Agent, Barrier, Program, Step
+from .program import ONE_CLUSTER, Agent, Barrier, Program, Step
 
 MAX_PENDING = 2**20 - 1
 
@@ -185,18 +185,24 @@ class Runner:
             generation = self.bars["cluster-waits", where.agent]
             if generation >= self.bars["cluster-arrives", where.agent]:
                 self.unarmed.add(where)
-            arrived = self.run.generations.get(("cluster",), [])
-            if len(arrived) <= generation or self._missing(arrived[generation]):
+            key = self._cluster_key(agent)
+            arrived = self.run.generations.get(key, [])
+            if len(arrived) <= generation or self._missing(key, arrived[generation]):
                 return False
             self.bars["cluster-waits", where.agent] += 1
-            self.run.generation_of[where] = (("cluster",), generation)
+            self.run.generation_of[where] = (key, generation)
         return True
 
-    def _missing(self, arrived: list[Where]) -> bool:
+    def _cluster_key(self, agent: Agent) -> tuple[object, ...]:
+        return ("cluster", self.program.places.get(agent.cta, ONE_CLUSTER))
+
+    def _missing(self, cluster: tuple[object, ...], arrived: list[Where]) -> bool:
         """Threads that neither arrived at this generation nor have exited (§9.7.15.3)."""
         here = {where.agent for where in arrived}
         return any(
-            index not in here and self.next[index] < len(agent.steps)
+            index not in here
+            and self.next[index] < len(agent.steps)
+            and self._cluster_key(agent) == cluster
             for index, agent in enumerate(self.program.agents)
         )
 
@@ -210,6 +216,9 @@ class Runner:
             needed = self._lanes_in(agent, bar.mask)
         if where not in self.run.generation_of:
             generations = self.run.generations.setdefault(key, [[]])
+            if isinstance(bar, ins.Bar) and not bar.rearms and len(generations) > 1:
+                self.run.generation_of[where] = (key, 0)  # late: it passes at once
+                return True
             generations[-1].append(where)
             self.run.generation_of[where] = (key, len(generations) - 1)
             self._agree(where, bar, generations[-1])
@@ -304,11 +313,12 @@ class Runner:
             reason = "a second arrive before the wait"
             self._misuse("count", where, "barrier.cluster", reason)
         self.bars["cluster-arrives", where.agent] += 1
-        generations = self.run.generations.setdefault(("cluster",), [])
+        key = self._cluster_key(self.run.agent(where))
+        generations = self.run.generations.setdefault(key, [])
         while len(generations) <= generation:
             generations.append([])
         generations[generation].append(where)
-        self.run.generation_of[where] = (("cluster",), generation)
+        self.run.generation_of[where] = (key, generation)
 
     def _arrive(
         self, where: Where, signal: int, barrier: Barrier, count: int, expect: int, complete: int

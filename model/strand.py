@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
+from .composition import Chain
 from .graph import AccessEvent, Guard
 from .instructions import Pool
 from .pipes import PipeTracker
@@ -49,9 +50,10 @@ class Strand:
         self.group: list[tuple[int, int]] = []
         self.pending: dict[Pool, int] = defaultdict(int)
         self.assumed: dict[str, int] = defaultdict(int)  # completed by a rule that is assumed
-        self.generic: dict[frozenset[int], int] = defaultdict(int)  # by proxy fences passed
+        self.generic: dict[frozenset[Chain], int] = defaultdict(int)  # by proxy fences passed
         self.mma: dict[tuple[int, int], int] = defaultdict(int)  # by agent and cta_group
         self.riders: dict[int, int] = {}  # access -> pending ld and st before it in the pipe
+        self.piped: dict[int, int] = {}  # access -> those before it in the pipe (ISA 9.4)
         self.fresh: list[AccessEvent] = []
         self.done_generic = 0
         self.bounds: dict[Pool, list[Bound]] = defaultdict(list)

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lastread.model import instructions as ins
-from lastread.model.instructions import Instruction, Scope, Sem, Signal
+from lastread.model.composition import ALL_CTAS
+from lastread.model.instructions import Instruction, Proxy, Scope, Sem, Signal
 from lastread.model.program import Agent, Barrier, Choice, Program, Region, Source, Space, Step
 
 CTA, CLUSTER, GPU = Scope.CTA, Scope.CLUSTER, Scope.GPU
 RELAXED, ACQUIRE, RELEASE, ACQ_REL = Sem.RELAXED, Sem.ACQUIRE, Sem.RELEASE, Sem.ACQ_REL
 KILO = 1024
+_HOPS = [(Proxy.ASYNC, cta) for cta in (0, 1, ALL_CTAS)]
+ASYNC_FENCES = frozenset([(hop,) for hop in _HOPS] + [(a, b) for a in _HOPS for b in _HOPS])
+"""As if fence.proxy.async had been passed everywhere."""
 
 
 def shared(name: str, cta: int = 0) -> Region:

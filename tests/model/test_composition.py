@@ -25,6 +25,7 @@ from lastread.model.readings import Reading, reading_named
 from programs import (
     ACQUIRE,
     AFTER,
+    ASYNC_FENCES,
     B2,
     B3,
     BEFORE,
@@ -205,7 +206,7 @@ def flies_wide(state: State, label: Label, context: Context) -> State:
 
 
 def fenced(state: State, label: Label, context: Context) -> State:
-    return state._replace(fenced=frozenset((0, 1)))
+    return state._replace(fenced=ASYNC_FENCES)
 
 
 def owned(state: State, label: Label, context: Context) -> State:

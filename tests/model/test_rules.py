@@ -11,7 +11,7 @@ import pytest
 from lastread.model import check, pipes
 from lastread.model import instructions as ins
 from lastread.model.causality import Causality
-from lastread.model.composition import ALL_CTAS, DOUBTFUL, ROWS, Edge, Mode, Row, State, Which
+from lastread.model.composition import DOUBTFUL, ROWS, Edge, Mode, Row, State, Which
 from lastread.model.instructions import Instruction
 from lastread.model.program import Program, Space
 from lastread.model.readings import ASSUMPTIONS, Reading, reading_named
@@ -19,6 +19,7 @@ from lastread.model.rules import EVERY_POOL, TABLE, RuleTable
 from programs import (
     ACQUIRE,
     AFTER,
+    ASYNC_FENCES,
     B2,
     BEFORE,
     COMMIT_GROUP,
@@ -235,7 +236,7 @@ def held(state: State, label: object, context: object) -> State:
 
 
 def fenced(state: State, label: object, context: object) -> State:
-    return state._replace(fenced=frozenset((ALL_CTAS,)))
+    return state._replace(fenced=ASYNC_FENCES)
 
 
 def always(_: object) -> bool:

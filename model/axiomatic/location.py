@@ -1,0 +1,153 @@
+"""One word of memory: which coherence orders the axioms allow for given rf and causality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..graph import members
+from ..program import Region
+from .axioms import AxiomTable
+from .relations import Relation
+from .skeleton import Skeleton
+
+Choice = tuple[int, ...]
+"""The coherence-maximal writes (events) of one coherence order."""
+
+
+@dataclass
+class View:
+    """The execution as the axioms about one location see it; events are numbered locally."""
+
+    rf: Relation
+    co: Relation
+    fr: Relation
+    base: Relation
+    cause: Relation
+    strong: Relation
+    po_loc: Relation
+
+
+class Word:
+    """The events of one word, numbered 0, 1, ... for small relations."""
+
+    def __init__(self, skeleton: Skeleton, region: Region) -> None:
+        reads, writes = skeleton.by_region[region]
+        self.events = sorted({*reads, *writes})
+        self.index = {event: number for number, event in enumerate(self.events)}
+        self.reads = reads
+        self.writes = [self.index[event] for event in writes]
+        self.initial = self.index[skeleton.initial[region]]
+        self.write_bits = sum(1 << number for number in self.writes)
+        self.strong = self.local(skeleton.strong)
+        self.po_loc = self.local(skeleton.po_loc)
+
+    def local(self, relation: Relation) -> Relation:
+        rows = []
+        for event in self.events:
+            row, found = relation.rows[event], 0
+            for number, other in enumerate(self.events):
+                if row >> other & 1:
+                    found |= 1 << number
+            rows.append(found)
+        return Relation(rows)
+
+
+class LocationJudge:
+    """Answers for the words of one skeleton, each question once."""
+
+    def __init__(self, skeleton: Skeleton, axioms: AxiomTable) -> None:
+        self.axioms = axioms.about("location")
+        self.words = {region: Word(skeleton, region) for region in skeleton.by_region}
+        self._known: dict[tuple[object, ...], list[Choice]] = {}
+
+    def choices(
+        self,
+        region: Region,
+        rf: dict[int, int],
+        base: Relation,
+        cause: Relation,
+        lasting: int,
+        silent: int,
+    ) -> list[Choice]:
+        """The maximal writes of every coherence order that breaks no axiom."""
+        word = self.words[region]
+        sources = tuple(rf[read] for read in word.reads)
+        bases, causes = word.local(base), word.local(cause)
+        key = (region, sources, tuple(bases.rows), tuple(causes.rows), lasting, silent)
+        if key not in self._known:
+            found = self._judge(word, sources, bases, causes, lasting, silent)
+            self._known[key] = list(found)
+        return self._known[key]
+
+    def _judge(
+        self,
+        word: Word,
+        sources: Choice,
+        base: Relation,
+        cause: Relation,
+        lasting: int,
+        silent: int,
+    ) -> Iterator[Choice]:
+        size = len(word.events)
+        pairs = [
+            (word.index[w], word.index[r]) for w, r in zip(sources, word.reads, strict=True)
+        ]
+        rf = Relation.of(size, pairs)
+        for co in coherence_orders(word, cause):
+            fr = _from_reads(rf, co)
+            view = View(rf, co, fr, base, cause, word.strong, word.po_loc)
+            demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
+            obeyed = all(
+                relation.irreflexive if demand == "irreflexive" else relation.acyclic
+                for demand, relation in demands
+            )
+            if obeyed and _last(word, pairs, co, lasting, silent):
+                yield tuple(word.events[w] for w in word.writes if not co.rows[w])
+
+
+def _from_reads(rf: Relation, co: Relation) -> Relation:
+    """A read to the writes after what it read; an atomic is not from-read to itself."""
+    found = ~rf @ co
+    return Relation([row & ~(1 << number) for number, row in enumerate(found.rows)])
+
+
+def _last(
+    word: Word, pairs: list[tuple[int, int]], co: Relation, lasting: int, silent: int
+) -> bool:
+    """Do the reads that are repeated for ever see what stays: nothing but silent writes, which
+    write back what they read, comes after it?"""
+    return not any(
+        lasting >> word.events[read] & 1
+        and any(not silent >> word.events[w] & 1 for w in members(co.rows[write]))
+        for write, read in pairs
+    )
+
+
+def coherence_orders(word: Word, cause: Relation) -> Iterator[Relation]:
+    """Coherence (§8.9.6): what causality orders, and morally strong writes one way or the other;
+    the initial write first. Racing writes stay unrelated."""
+    base = cause.within(word.write_bits)
+    rows = list(base.rows)
+    rows[word.initial] |= word.write_bits & ~(1 << word.initial)
+    base = Relation(rows).plus()
+    open_pairs = [
+        (a, b)
+        for a in word.writes
+        for b in word.writes
+        if a < b and word.strong.rows[a] >> b & 1
+    ]
+    yield from _close(base, open_pairs)
+
+
+def _close(co: Relation, pairs: list[tuple[int, int]]) -> Iterator[Relation]:
+    """Decide each pair that is still open, one way and the other."""
+    for number, (a, b) in enumerate(pairs):
+        if co.rows[a] >> b & 1 or co.rows[b] >> a & 1:
+            continue
+        for one, other in ((a, b), (b, a)):
+            rows = list(co.rows)
+            rows[one] |= 1 << other
+            yield from _close(Relation(rows).plus(), pairs[number + 1 :])
+        return
+    yield co

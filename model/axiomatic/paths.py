@@ -1,0 +1,386 @@
+"""What one thread can do, for the solver: the paths of its code, with values as terms.
+
+A read gives a new variable. A path forks where the code asks for a value: at branches, at addresses
+in registers, and at operands that make the instruction what it is (a barrier's name). What was
+assumed on the way is the path's condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import z3
+
+from ..instructions import Instruction, Role
+from ..program import BudgetExceeded, Region
+from .code import (
+    Act,
+    AddressOf,
+    Apply,
+    Arguments,
+    Arithmetic,
+    Branch,
+    Given,
+    Location,
+    Move,
+    Operand,
+    Read,
+    Register,
+    Term,
+    Test,
+    Thread,
+)
+from .liveness import live_registers
+from .schedules import SYNCHRONIZES
+from .shadows import follows_registers, shadow, with_registers
+from .symbols import (
+    Formula,
+    Value,
+    applied,
+    compared,
+    conjunction,
+    disjunction,
+    negation,
+)
+
+MOST_PATHS = 2_000
+"""Of one thread."""
+
+ReadAt = tuple[int, int]
+"""A read of the thread: its step, and which read of the step."""
+Reads = frozenset[ReadAt]
+NONE: Reads = frozenset()
+Domains = dict[Region, frozenset[int] | None]
+"""The values that a word can have, where they are known to be few."""
+
+
+def read_variable(agent: int, step: int, index: int) -> Value:
+    return z3.Int(f"read {agent} {step} {index}")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An executed instruction: what it reads and writes, and the reads that its writes (each) and
+    its execution depend on."""
+
+    act: Act
+    instruction: Instruction
+    reads: tuple[Value, ...]
+    writes: tuple[Value, ...]
+    needs: tuple[Reads, ...]
+    control: Reads
+
+    @property
+    def silent(self) -> Formula:
+        """Can nobody tell that it was executed? Then it writes nothing, or back what it read."""
+        if isinstance(self.instruction, SYNCHRONIZES) or self.instruction.signals:
+            return False
+        if not self.writes:
+            return True
+        alone = [each.role for each in self.instruction.accesses] == [Role.ATOMIC]
+        return alone and compared("eq", self.reads[0], self.writes[0])
+
+
+@dataclass(frozen=True)
+class Head:
+    """A visit of a loop's head: the live registers' values and the number of steps until then."""
+
+    pc: int
+    live: tuple[Value, ...]
+    steps: int
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path, or (while it is walked) its first part: `pc` is the next statement.
+
+    `repeats`: the step from which it goes on for ever, if it does. `cut`: why it was given up.
+    """
+
+    pc: int
+    registers: dict[str, tuple[Value, Reads]]
+    steps: tuple[Taken, ...] = ()
+    conditions: tuple[Formula, ...] = ()
+    facts: tuple[Formula, ...] = ()
+    """What the domains say of its reads; only to leave out paths that cannot be."""
+    control: Reads = NONE
+    heads: tuple[Head, ...] = ()
+    repeats: int = -1
+    cut: str = ""
+
+    def value(self, register: str) -> Value:
+        return self.registers.get(register, (0, NONE))[0]
+
+
+@dataclass
+class Walker:
+    """The paths of one thread. `constants` are tried where an instruction needs a value."""
+
+    test: Test
+    agent: int
+    bound: int
+    domains: Domains
+    constants: tuple[int, ...]
+    made: dict[tuple[object, ...], Instruction | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.thread: Thread = self.test.threads[self.agent]
+        self.code = self.thread.code
+        self.live = [sorted(each) for each in live_registers(self.test, self.thread)]
+        self.heads = {
+            each.target
+            for number, each in enumerate(self.code)
+            if isinstance(each, Branch) and each.target <= number
+        }
+        self.located: dict[int, Location] = {}
+        for name, address in self.test.addresses.items():
+            self.located.setdefault(address, self.test.named[name])
+        self.follows = follows_registers(self.test)
+        self.solver: Any = z3.SimpleSolver()
+
+    def paths(self) -> list[Path]:
+        """Errors: BudgetExceeded when there are too many."""
+        start = {name: (self._constant(value), NONE) for name, value in self.thread.registers}
+        stack, found = [Path(0, start)], list[Path]()
+        while stack:
+            path = stack.pop()
+            if path.pc >= len(self.code) or path.repeats >= 0 or path.cut:
+                found.append(path)
+            elif path.pc in self.heads:
+                stack += self._head(path)
+            else:
+                stack += self._step(path)
+            if len(found) + len(stack) > MOST_PATHS:
+                raise BudgetExceeded(f"{self.thread.name} has more than {MOST_PATHS} paths")
+        return found
+
+    # --- assumptions -------------------------------------------------------------------------
+
+    def _assume(self, path: Path, condition: Formula) -> Path | None:
+        """The path on which it holds, if there can be one."""
+        if isinstance(condition, bool):
+            return path if condition else None
+        self.solver.push()
+        self.solver.add(*path.facts, *path.conditions, condition)
+        possible = self.solver.check() != z3.unsat
+        self.solver.pop()
+        return replace(path, conditions=(*path.conditions, condition)) if possible else None
+
+    # --- loops -------------------------------------------------------------------------------
+
+    def _head(self, path: Path) -> Iterator[Path]:
+        """At a loop's head: as it was on an earlier visit, with nothing changed, or new."""
+        live = tuple(path.value(register) for register in self.live[path.pc])
+        before = [head for head in path.heads if head.pc == path.pc]
+        going: Path | None = path
+        for head in reversed(before):
+            same = self._unchanged(path, head, live)
+            repeating = self._assume(going, same)
+            if repeating is not None:
+                yield replace(repeating, repeats=head.steps)
+            going = self._assume(going, negation(same))
+            if going is None:
+                return
+        if len(before) > self.bound:
+            line = self.code[path.pc].place.line
+            yield replace(going, cut=f"the loop at line {line}")
+            return
+        going = replace(going, heads=(*path.heads, Head(path.pc, live, len(path.steps))))
+        yield from self._step(going)
+
+    def _unchanged(self, path: Path, head: Head, live: tuple[Value, ...]) -> Formula:
+        silent = (taken.silent for taken in path.steps[head.steps :])
+        same = (compared("eq", a, b) for a, b in zip(head.live, live, strict=True))
+        return conjunction((*silent, *same))
+
+    # --- one statement -----------------------------------------------------------------------
+
+    def _step(self, path: Path) -> Iterator[Path]:
+        statement = self.code[path.pc]
+        used = shadow(statement) if self.follows else None
+        if used is not None:
+            path = self._taken(path, used, self._made(used, (), ()))
+        if isinstance(statement, Move):
+            yield self._set(path, statement.register, self._value(path, statement.value))
+        elif isinstance(statement, Arithmetic):
+            left, a = self._value(path, statement.left)
+            right, b = self._value(path, statement.right)
+            value = applied(statement.function, (left, right))
+            yield self._set(path, statement.register, (value, a | b))
+        elif isinstance(statement, Branch):
+            yield from self._branch(path, statement)
+        else:
+            yield from self._act(path, statement)
+
+    def _set(self, path: Path, register: str, value: tuple[Value, Reads]) -> Path:
+        return replace(path, pc=path.pc + 1, registers={**path.registers, register: value})
+
+    def _branch(self, path: Path, branch: Branch) -> Iterator[Path]:
+        if branch.comparison is None:
+            yield replace(path, pc=branch.target)
+            return
+        left, a = self._value(path, branch.left)
+        right, b = self._value(path, branch.right)
+        taken = compared(branch.comparison, left, right)
+        path = replace(path, control=path.control | a | b)
+        for condition, pc in ((taken, branch.target), (negation(taken), path.pc + 1)):
+            after = self._assume(path, condition)
+            if after is not None:
+                yield replace(after, pc=pc)
+
+    # --- instructions ------------------------------------------------------------------------
+
+    def _act(self, path: Path, act: Act) -> Iterator[Path]:
+        for located, locations in self._addresses(path, act.addresses):
+            for shaped, values in self._shapes(located, act):
+                for outcome in act.outcomes or (None,):
+                    yield self._execute(shaped, act, locations, values, outcome)
+
+    def _addresses(
+        self, path: Path, operands: tuple[Operand, ...]
+    ) -> Iterator[tuple[Path, tuple[Location, ...]]]:
+        """One path for each choice of locations that registers can hold the addresses of."""
+        if not operands:
+            yield path, ()
+            return
+        first, rest = operands[0], operands[1:]
+        for after, location in self._address(path, first):
+            for further, locations in self._addresses(after, rest):
+                yield further, (location, *locations)
+
+    def _address(self, path: Path, operand: Operand) -> Iterator[tuple[Path, Location]]:
+        if isinstance(operand, AddressOf):
+            yield path, self.test.named[operand.name]
+            return
+        value, _ = self._value(path, operand)
+        for address, location in self.located.items():
+            after = self._assume(path, compared("eq", value, address))
+            if after is not None:
+                yield after, location
+
+    def _shapes(self, path: Path, act: Act) -> Iterator[tuple[Path, tuple[int, ...]]]:
+        """One path for each choice of the operands that make the instruction what it is."""
+        choices = [(path, ())]
+        for number, operand in enumerate(act.operands):
+            if number not in act.shapes:
+                choices = [(each, (*values, 0)) for each, values in choices]
+                continue
+            longer = []
+            for each, values in choices:
+                for after, value in self._constants(each, self._value(each, operand)[0]):
+                    longer.append((after, (*values, value)))
+            choices = longer
+        yield from choices
+
+    def _constants(self, path: Path, value: Value) -> Iterator[tuple[Path, int]]:
+        if isinstance(value, int):
+            yield path, value
+            return
+        for constant in self.constants:
+            after = self._assume(path, compared("eq", value, constant))
+            if after is not None:
+                yield after, constant
+
+    def _execute(
+        self,
+        path: Path,
+        act: Act,
+        locations: tuple[Location, ...],
+        values: tuple[int, ...],
+        outcome: int | None,
+    ) -> Path:
+        if outcome is not None:
+            values = (*values, outcome)
+        instruction = self._made(act, locations, values)
+        after = self._taken(replace(path, pc=path.pc + 1), act, instruction)
+        if outcome is not None and act.result is not None:
+            registers = {**after.registers, act.result: (outcome, NONE)}
+            after = replace(after, registers=registers)
+        return after
+
+    def _taken(self, path: Path, act: Act, instruction: Instruction | None) -> Path:
+        if instruction is None:
+            return path
+        given = [self._value(path, operand) for operand in act.operands]
+        pointers = NONE.union(*(self._value(path, operand)[1] for operand in act.addresses))
+        step = len(path.steps)
+        words = [a.region for a in instruction.accesses if a.role in (Role.READ, Role.ATOMIC)]
+        read = [
+            (read_variable(self.agent, step, n), frozenset(((step, n),))) for n in range(len(words))
+        ]
+        written = [_evaluate(term, read, given) for term in act.writes]
+        control = path.control | pointers
+        taken = Taken(
+            act,
+            instruction,
+            tuple(variable for variable, _ in read),
+            tuple(value for value, _ in written),
+            tuple(needs | control for _, needs in written),
+            control,
+        )
+        facts = [self._fact(v, word) for (v, _), word in zip(read, words, strict=True)]
+        known = tuple(fact for fact in facts if fact is not True)
+        path = replace(path, steps=(*path.steps, taken), facts=(*path.facts, *known))
+        if act.result is None or act.returns is None:
+            return path
+        value, needs = _evaluate(act.returns, read, given)
+        registers = {**path.registers, act.result: (value, needs | pointers)}
+        return replace(path, registers=registers)
+
+    def _fact(self, variable: Value, word: Region) -> Formula:
+        values = self.domains.get(word)
+        if values is None:
+            return True
+        return disjunction(compared("eq", variable, value) for value in sorted(values))
+
+    def _made(
+        self, act: Act, locations: tuple[Location, ...], values: tuple[int, ...]
+    ) -> Instruction | None:
+        key = (id(act), locations, values)
+        if key not in self.made:
+            everyone = _everyone(self.test, self.thread, act) if act.counted else 0
+            made = act.make(Arguments(locations, values, everyone))
+            if made is not None and self.follows:
+                made = with_registers(act, made)
+            self.made[key] = made
+        return self.made[key]
+
+    # --- operands ----------------------------------------------------------------------------
+
+    def _value(self, path: Path, operand: Operand) -> tuple[Value, Reads]:
+        if isinstance(operand, Register):
+            return path.registers.get(operand.name, (0, NONE))
+        return self._constant(operand), NONE
+
+    def _constant(self, operand: Operand) -> int:
+        if isinstance(operand, AddressOf):
+            return self.test.addresses[operand.name]
+        return operand if isinstance(operand, int) else 0
+
+
+def _everyone(test: Test, thread: Thread, act: Act) -> int:
+    """The threads of the CTA that a barrier of all threads waits for."""
+    mates = [other for other in test.threads if other.cta == thread.cta]
+    if act.instance is None:
+        return len(mates)
+    return sum(
+        any(isinstance(each, Act) and each.instance == act.instance for each in mate.code)
+        for mate in mates
+    )
+
+
+def _evaluate(
+    term: Term, read: list[tuple[Value, Reads]], given: list[tuple[Value, Reads]]
+) -> tuple[Value, Reads]:
+    """The value of a term, and the reads in it."""
+    if isinstance(term, int):
+        return term, NONE
+    if isinstance(term, Read):
+        return read[term.index]
+    if isinstance(term, Given):
+        return given[term.index]
+    assert isinstance(term, Apply)
+    parts = [_evaluate(each, read, given) for each in term.operands]
+    return applied(term.function, [v for v, _ in parts]), NONE.union(*(n for _, n in parts))

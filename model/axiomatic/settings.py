@@ -1,0 +1,152 @@
+"""From runs of the threads to skeletons: each way in which their barriers can match is one setting.
+
+Both engines start here: what they share is the instructions, never the values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from .. import instructions as ins
+from ..composition import ROWS, Row
+from ..instructions import Instruction
+from ..program import Barrier, InputError
+from ..readings import Reading
+from ..rules import TABLE, RuleTable
+from ..run import Run
+from .code import Act, Test
+from .order import Order
+from .schedules import runs
+from .skeleton import Skeleton, make_program
+
+PARK = ins.MbarrierTryWait(Barrier("never", None, 0, None))
+"""Where a thread stays that repeats a loop for ever: it neither goes on nor exits."""
+
+Code = tuple[tuple[Instruction, ...], ...]
+
+
+class Executed(Protocol):
+    """An executed instruction, as a setting needs it."""
+
+    @property
+    def act(self) -> Act: ...
+    @property
+    def instruction(self) -> Instruction: ...
+
+
+class Ran(Protocol):
+    """One run of a thread. `repeats`: the step from which it goes on for ever, if not -1."""
+
+    @property
+    def steps(self) -> Sequence[Executed]: ...
+    @property
+    def repeats(self) -> int: ...
+
+
+@dataclass
+class Setting:
+    """A skeleton with its order, and how many steps of each thread are executed in it."""
+
+    skeleton: Skeleton
+    order: Order
+    executed: tuple[int, ...]
+    stuck: tuple[int, ...]
+    """Threads that wait for ever."""
+
+
+@dataclass
+class Settings:
+    """The settings of instruction sequences, made once for each."""
+
+    test: Test
+    reading: Reading
+    table: RuleTable = TABLE
+    rows: tuple[Row, ...] = ROWS
+    _known: dict[Code, list[Setting]] = field(default_factory=dict)
+    _rows: list[list[int]] = field(default_factory=list)
+
+    def of(self, traces: Sequence[Ran]) -> list[Setting]:
+        """Finished and stuck settings of these runs. Errors: BudgetExceeded."""
+        code = self._counted(traces)
+        if code not in self._known:
+            self._require_isa(traces)
+            self._rows = [[done.act.place.line for done in trace.steps] for trace in traces]
+            self._known[code] = self._make(code)
+        return self._known[code]
+
+    def _require_isa(self, traces: Sequence[Ran]) -> None:
+        """Errors: InputError for an instruction that the ISA version does not have."""
+        for trace in traces:
+            for done in trace.steps:
+                since, place = done.instruction.since, done.act.place
+                if not self.reading.since(since):
+                    raise InputError(
+                        f"`{done.act.text}` is not in ISA {self.reading.isa}; the model has it "
+                        f"since {since}",
+                        f"{self.test.path or self.test.name}:{place.line}:{place.column}",
+                    )
+
+    def _make(self, code: Code) -> list[Setting]:
+        found = []
+        for run in runs(make_program(self.test, code, self._rows), self.reading, self.table):
+            if run.stuck:
+                found.append(self._stuck(code, run))
+            else:
+                lengths = tuple(len(steps) for steps in code)
+                found.append(self._setting(run, lengths, ()))
+        return found
+
+    def _stuck(self, code: Code, run: Run) -> Setting:
+        """What is executed before some threads are stuck."""
+        lengths = [len(steps) for steps in code]
+        for where in run.stuck:
+            lengths[where.agent] = where.step
+        waiting = tuple(
+            where.agent for where in run.stuck if run.step(where).instruction is not PARK
+        )
+        done = [list(steps[:n]) for steps, n in zip(code, lengths, strict=True)]
+        short = Run(make_program(self.test, done, self._rows))
+        short.order = [w for w in run.order if w.step < lengths[w.agent]]
+        short.phases, short.observed, short.born = run.phases, run.observed, run.born
+        short.completed, short.counts = run.completed, run.counts
+        short.generation_of = {
+            w: g for w, g in run.generation_of.items() if w.step < lengths[w.agent]
+        }
+        short.generations = {
+            key: [[w for w in members if w.step < lengths[w.agent]] for members in generations]
+            for key, generations in run.generations.items()
+        }
+        return self._setting(short, tuple(lengths), waiting)
+
+    def _setting(self, run: Run, executed: tuple[int, ...], stuck: tuple[int, ...]) -> Setting:
+        skeleton = Skeleton(self.test, run, self.reading, self.table)
+        return Setting(skeleton, Order(skeleton, self.rows), executed, stuck)
+
+    def _counted(self, traces: Sequence[Ran]) -> Code:
+        """The instructions; barriers that wait for all threads with their name know how many."""
+        named: dict[tuple[int, int], int] = {}
+        for thread, trace in zip(self.test.threads, traces, strict=True):
+            for key in {(thread.cta, _bar(done)) for done in trace.steps if _by_name(done)}:
+                named[key] = named.get(key, 0) + 1
+        code = []
+        for thread, trace in zip(self.test.threads, traces, strict=True):
+            steps: list[Instruction] = []
+            for done in trace.steps:
+                instruction = done.instruction
+                if _by_name(done) and isinstance(instruction, ins.Bar):
+                    count = named[thread.cta, instruction.id]
+                    instruction = replace(instruction, threads=count)
+                steps.append(instruction)
+            if trace.repeats >= 0:
+                steps.append(PARK)
+            code.append(tuple(steps))
+        return tuple(code)
+
+
+def _by_name(done: Executed) -> bool:
+    return done.act.counted == "name"
+
+
+def _bar(done: Executed) -> int:
+    return done.instruction.id if isinstance(done.instruction, ins.Bar) else -1

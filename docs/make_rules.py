@@ -1,4 +1,5 @@
-"""Writes docs/rules.md from the tables of the model: rules, composition, assumptions, versions.
+"""Writes docs/rules.md from the tables of the model: rules, composition, axioms, assumptions,
+versions.
 
     python docs/make_rules.py
 
@@ -13,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from textwrap import fill
 
+from lastread.model.axiomatic.axioms import AXIOMS
 from lastread.model.composition import (
     DOUBTFUL,
     ROWS,
@@ -68,7 +70,10 @@ EDGES: dict[Edge, str] = {
     Edge.FENCE_ACQUIRE: "effect of an acquiring fence on what its thread knows",
     Edge.BEFORE_SYNC: "effect of tcgen05.fence::before_thread_sync",
     Edge.AFTER_SYNC: "effect of tcgen05.fence::after_thread_sync",
-    Edge.PROXY_FENCE: "effect of fence.proxy.async",
+    Edge.PROXY_FENCE: "effect of fence.proxy.async, .alias or another proxy's",
+    Edge.SYNC: "from a release pattern to an acquire pattern that observes it, and from a fence.sc "
+    "to one after it in fence.sc order (litmus tests)",
+    Edge.OBSERVE: "from a strong write to a strong read of its value (litmus tests)",
 }
 
 MODES: dict[Mode, str] = {
@@ -121,6 +126,14 @@ nothing. Narrower scopes and private knowledge can stop an access too: the funct
 `model/composition.py` say how.
 """
 
+AXIOMATIC = """\
+## Axioms
+
+A litmus test has values. Whether an execution of it is possible, what each read returns and how the
+writes of a location follow one another included, is what these axioms decide; the rules above give
+them base causality. `model/axiomatic/axioms.py` says each as an expression of relations.
+"""
+
 ASSUMED = """\
 ## Assumptions by reading
 
@@ -145,7 +158,9 @@ QUESTIONS = {
 
 
 def page() -> str:
-    parts = [INTRODUCTION, *_rules(), *_composition(), *_assumptions(), *_versions()]
+    parts = [
+        INTRODUCTION, *_rules(), *_composition(), *_axioms(), *_assumptions(), *_versions(),
+    ]  # fmt: skip
     return "\n".join(parts)
 
 
@@ -243,6 +258,15 @@ def _possible(edge: Edge, sem: str) -> bool:
     if edge in (Edge.ARRIVE, Edge.CLUSTER_IN):
         return sem != "acquire"
     return edge not in (Edge.WAIT, Edge.CLUSTER_OUT) or sem != "release"
+
+
+# --- axioms --------------------------------------------------------------------------------------
+
+
+def _axioms() -> Iterator[str]:
+    yield AXIOMATIC
+    head = ("axiom", "section", "demand", "what it says")
+    yield table(head, ((f"`{a.name}`", a.section, a.demand, a.says) for a in AXIOMS.axioms))
 
 
 # --- readings ------------------------------------------------------------------------------------

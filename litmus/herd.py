@@ -254,7 +254,9 @@ def _execution(picture: Picture, test: Test) -> Iterator[str]:
 def _row(event: EventView, test: Test, origin: str) -> tuple[str, ...]:
     thread = test.threads[event.thread].name if event.thread >= 0 else "init"
     text = " ".join(event.text.split())
-    did = f"{event.label} from {origin}" if origin else event.label
+    did = "" if event.label == text else event.label
+    if origin:
+        did = f"{did} from {origin}"
     return (thread, event.letter, text, did, f"line {event.line}" if event.line else "")
 
 

@@ -19,7 +19,8 @@ from ..model.axiomatic.explore import DEFAULT_BOUND, explore
 from ..model.axiomatic.outcome import Outcome
 from ..model.program import BudgetExceeded, InputError
 from ..model.readings import Reading, reading_named
-from . import arguments, parser
+from . import arguments
+from .language import parser
 from .alarm import alarm
 
 SUFFIXES = (".litmus", ".test")
@@ -93,7 +94,7 @@ def load(path: str | os.PathLike[str]) -> list[Test]:
     file = Path(path)
     text = _text(file)
     if file.suffix == ".test":
-        from . import nvlabs
+        from .language import nvlabs
 
         return nvlabs.parse(text, str(path))
     return [parser.parse(text, str(path))]

@@ -39,12 +39,9 @@ def all_paths(test: Test, bound: int) -> list[list[Path]]:
     return found
 
 
-def _walk(
-    test: Test, bound: int, domains: Domains, constants: tuple[int, ...]
-) -> list[list[Path]]:
+def _walk(test: Test, bound: int, domains: Domains, constants: tuple[int, ...]) -> list[list[Path]]:
     return [
-        Walker(test, agent, bound, domains, constants).paths()
-        for agent in range(len(test.threads))
+        Walker(test, agent, bound, domains, constants).paths() for agent in range(len(test.threads))
     ]
 
 

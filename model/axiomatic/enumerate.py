@@ -8,24 +8,24 @@ causality whatever else is chosen are not made.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from ..composition import ROWS, Row
 from ..graph import members
-from ..program import BudgetExceeded, Region, TimeLimit
+from ..program import BudgetExceeded, TimeLimit
 from ..readings import Reading
 from ..rules import TABLE, RuleTable
 from .axioms import AXIOMS, AxiomTable
+from .candidates import Candidate, Candidates
 from .code import Condition, Final, RegisterAt, State, Test, holds, quantities
 from .combos import combinations
-from .dependencies import dependencies
-from .location import LocationJudge
+from .hangs import hangs
 from .outcome import Outcome
+from .picture import picture
 from .races import races_of
-from .relations import Relation
-from .settings import Setting, Settings
+from .settings import Settings
 from .traces import Threads, Trace
 
 MOST_CANDIDATES = 400_000
@@ -60,37 +60,28 @@ class Query:
             raise TimeLimit("the time limit was reached")
 
 
-@dataclass
-class Candidate:
-    """Choices made so far: what each read reads from (by read), and the order of fence.sc."""
+def enumerate_executions(query: Query, outcome: Outcome, show: bool = False) -> None:
+    """Fills `outcome` with states and races, or with hangs (property "termination"); with `show`
+    also with pictures."""
+    engine = Enumerator(query, outcome, show)
+    engine.run()
+    if show and outcome.asked == "condition" and outcome.witness is None and outcome.complete:
+        from .explain import forbidden
 
-    setting: Setting
-    traces: tuple[Trace, ...]
-    rf: dict[int, int]
-    sc: frozenset[tuple[int, int]] = frozenset()
-    base: Relation = field(default_factory=lambda: Relation([]))
-    cause: Relation = field(default_factory=lambda: Relation([]))
-    observed: Relation = field(default_factory=lambda: Relation([]))
-    values: dict[int, int] = field(default_factory=dict)
-    """What each write writes, the initial ones included."""
-
-
-def enumerate_executions(query: Query, outcome: Outcome) -> None:
-    """Fills `outcome` with states and races, or with hangs (property "termination")."""
-    Enumerator(query, outcome).run()
+        outcome.forbidden = forbidden(query, engine.traces, engine.settings)
 
 
 class Enumerator:
     """Walks all candidates of one query."""
 
-    def __init__(self, query: Query, outcome: Outcome) -> None:
+    def __init__(self, query: Query, outcome: Outcome, show: bool = False) -> None:
         self.query = query
+        self.show = show
+        self.traces: list[list[Trace]] = []
         self.test = query.test
         self.outcome = outcome
         self.settings = Settings(query.test, query.reading, query.table, query.rows)
-        names = {axiom.name for axiom in query.axioms.axioms}
-        self.prune = {"causality", "coherence"} <= names
-        self.judges: dict[int, LocationJudge] = {}
+        self.candidates = Candidates(query.axioms, query.count)
         self.states: dict[tuple[int, ...], None] = {}
         self.races: dict[tuple[object, ...], None] = {}
         self.on_registers = _only_registers(query.test.filter)
@@ -100,9 +91,10 @@ class Enumerator:
             names = {axiom.name for axiom in self.query.axioms.axioms}
             thin_air = "no-thin-air" not in names
             traces = Threads(self.test, self.query.bound, thin_air).traces()
+            self.traces = traces
             self._cut(traces)
             if self.outcome.asked == "termination":
-                self._hangs(traces)
+                self.outcome.hangs = hangs(self.test, traces, self.settings, self.candidates)
             else:
                 self._states(traces)
         except BudgetExceeded as stop:
@@ -127,7 +119,7 @@ class Enumerator:
                 continue
             for setting in self.settings.of(chosen):
                 if not setting.stuck:
-                    for candidate in self._candidates(setting, chosen):
+                    for candidate in self.candidates.of(setting, chosen):
                         self._judge(candidate)
         self.outcome.states = [
             dict(zip(self.test.observed, state, strict=True)) for state in sorted(self.states)
@@ -147,7 +139,7 @@ class Enumerator:
 
     def _judge(self, candidate: Candidate) -> None:
         """Adds the final states of the candidate, if some coherence order makes it consistent."""
-        choices = self._locations(candidate)
+        choices = self.candidates.locations(candidate)
         if choices is None:
             return
         number = 1
@@ -168,7 +160,16 @@ class Enumerator:
             )
             if state not in self.states and self._kept(state):
                 self.states[state] = None
+                if self.show:
+                    self._witness(candidate, state)
         self._races(candidate)
+
+    def _witness(self, candidate: Candidate, state: tuple[int, ...]) -> None:
+        """Keeps the first execution that satisfies the condition (that does not, of a forall)."""
+        named = dict(zip(self.test.observed, state, strict=True))
+        wanted = self.test.quantifier != "forall"
+        if self.outcome.witness is None and holds(self.test.condition, named) is wanted:
+            self.outcome.witness = picture(candidate, self.candidates.judge(candidate), named)
 
     def _kept(self, state: tuple[int, ...]) -> bool:
         if self.on_registers:
@@ -189,217 +190,6 @@ class Enumerator:
                         a.access.region.array,
                     )  # fmt: skip
                     self.races[key] = None
-
-    # --- candidates --------------------------------------------------------------------------
-
-    def _candidates(
-        self, setting: Setting, traces: tuple[Trace, ...]
-    ) -> Iterator[Candidate]:
-        """All choices of rf and of the order of fences that break no axiom about those."""
-        skeleton = setting.skeleton
-        values, reads = _values(setting, traces)
-        depends = dependencies(setting, traces)
-        sources = [self._sources(setting, read, value, values) for read, value in reads.items()]
-        for chosen in product(*sources):
-            self.query.count()
-            rf = dict(zip(reads, chosen, strict=True))
-            relation = Relation.of(skeleton.size, ((w, r) for r, w in rf.items()))
-            thin_air = [a for a in self.query.axioms.about("order")]
-            if any(not _obeys(a.demand, a.relation(_View(relation, depends))) for a in thin_air):
-                continue
-            observed = observation(setting, relation)
-            for sc in self._fence_orders(setting):
-                candidate = Candidate(setting, traces, rf, sc, values=values)
-                if self._order(candidate, observed):
-                    yield candidate
-
-    def _sources(
-        self, setting: Setting, read: int, value: int, values: dict[int, int]
-    ) -> list[int]:
-        """The writes of that value which causality without ties lets the read see."""
-        skeleton = setting.skeleton
-        _, writes = skeleton.by_region[skeleton.region(read)]
-        found = [w for w in writes if w != read and values.get(w) == value]
-        if not self.prune:
-            return found
-        base = setting.order.before(frozenset()).accesses
-        initial = skeleton.initial[skeleton.region(read)]
-        kept = []
-        for write in found:
-            after = write != initial and base[write] >> read & 1
-            hidden = any(
-                other not in (write, read, initial)
-                and base[read] >> other & 1
-                and (write == initial or base[other] >> write & 1)
-                for other in writes
-            )
-            if not after and not hidden:
-                kept.append(write)
-        return kept
-
-    def _fence_orders(self, setting: Setting) -> Iterator[frozenset[tuple[int, int]]]:
-        """All total orders of morally strong fences, consistent with program order."""
-        pairs, po = setting.skeleton.fence_pairs, setting.skeleton.fence_po
-        size = len(setting.skeleton.fences)
-        for flips in product((False, True), repeat=len(pairs)):
-            order = [
-                (b, a) if flip else (a, b) for (a, b), flip in zip(pairs, flips, strict=True)
-            ]
-            if not pairs or Relation.of(size, [*order, *po]).acyclic:
-                yield frozenset(order)
-
-    def _order(self, candidate: Candidate, observed: Relation) -> bool:
-        """Causality of the candidate; False when the order of fences contradicts it."""
-        setting = candidate.setting
-        skeleton = setting.skeleton
-        ties = frozenset(
-            number
-            for number, tie in enumerate(skeleton.ties)
-            if (
-                tie.fences in candidate.sc
-                if tie.fences is not None
-                else observed.rows[tie.write] >> tie.read & 1
-            )
-        )
-        before = setting.order.before(ties)
-        size = len(skeleton.fences)
-        if size:
-            view = _Fences(
-                Relation.of(size, candidate.sc),
-                ~Relation(list(before.fences)),
-            )
-            axioms = self.query.axioms.about("fences")
-            if not all(_obeys(a.demand, a.relation(view)) for a in axioms):
-                return False
-        candidate.observed = observed
-        candidate.base, candidate.cause = causality(setting, before.accesses, observed)
-        return True
-
-    def _locations(
-        self, candidate: Candidate, lasting: int = 0, silent: int = 0
-    ) -> dict[Region, list[tuple[int, ...]]] | None:
-        """For each word the coherence-maximal writes of each coherence order that the axioms
-        allow; None when some word has none. `lasting` reads must read a maximal write, `silent`
-        writes apart."""
-        skeleton = candidate.setting.skeleton
-        judge = self.judges.get(id(skeleton))
-        if judge is None:
-            judge = self.judges[id(skeleton)] = LocationJudge(skeleton, self.query.axioms)
-        found = {}
-        for region in skeleton.by_region:
-            choices = judge.choices(region, candidate.rf, candidate.base, candidate.cause, lasting, silent)
-            if not choices:
-                return None
-            found[region] = choices
-        return found
-
-    # --- termination -------------------------------------------------------------------------
-
-    def _hangs(self, traces: list[list[Trace]]) -> None:
-        """Fair executions that do not end: some threads wait at a barrier for ever, or repeat a
-        loop that changes nothing, whose reads see coherence-maximal writes."""
-        complete = [[t for t in each if not t.cut] for each in traces]
-        for chosen in combinations(self.test, complete):
-            repeating = any(trace.repeats >= 0 for trace in chosen)
-            for setting in self.settings.of(chosen):
-                if not repeating and not setting.stuck:
-                    continue
-                text = self._describe(setting, chosen)
-                if text not in self.outcome.hangs and self._possible(setting, chosen):
-                    self.outcome.hangs += (text,)
-        self.outcome.hangs = tuple(sorted(self.outcome.hangs))
-
-    def _possible(self, setting: Setting, traces: tuple[Trace, ...]) -> bool:
-        lasting = silent = 0
-        for where, (reads, writes) in setting.skeleton.events_of.items():
-            repeats = traces[where.agent].repeats
-            if 0 <= repeats <= where.step:
-                lasting |= sum(1 << read for read in reads)
-                silent |= sum(1 << write for write in writes)
-        return any(
-            self._locations(candidate, lasting, silent) is not None
-            for candidate in self._candidates(setting, traces)
-        )
-
-    def _describe(self, setting: Setting, traces: tuple[Trace, ...]) -> str:
-        parts = []
-        for number, (thread, trace) in enumerate(zip(self.test.threads, traces, strict=True)):
-            if number in setting.stuck:
-                done = trace.steps[setting.executed[number]]
-                parts.append(f"{thread.name} waits at line {done.act.place.line} ({done.act.text})")
-            elif trace.repeats >= 0:
-                act = trace.steps[trace.repeats].act if trace.repeats < len(trace.steps) else None
-                where = f"line {act.place.line}" if act else "its loop"
-                parts.append(f"{thread.name} repeats {where} for ever")
-        return "; ".join(parts)
-
-
-# --- pieces of a candidate ------------------------------------------------------------------------
-
-
-@dataclass
-class _View:
-    """What axioms about order may ask."""
-
-    rf: Relation
-    dep: Relation
-
-
-@dataclass
-class _Fences:
-    """What axioms about fences may ask."""
-
-    sc: Relation
-    sc_cause: Relation
-
-
-def _obeys(demand: str, relation: Relation) -> bool:
-    return relation.irreflexive if demand == "irreflexive" else relation.acyclic
-
-
-def _values(setting: Setting, traces: Sequence[Trace]) -> tuple[dict[int, int], dict[int, int]]:
-    """What each write writes, and what each read reads, by event."""
-    skeleton = setting.skeleton
-    writes = {
-        skeleton.initial[word.region]: word.initial for word in skeleton.words
-    }
-    reads: dict[int, int] = {}
-    for where, (read, write) in skeleton.events_of.items():
-        done = traces[where.agent].steps[where.step]
-        reads.update(zip(read, done.reads, strict=True))
-        writes.update(zip(write, done.writes, strict=True))
-    return writes, reads
-
-
-def observation(setting: Setting, rf: Relation) -> Relation:
-    """Observation order (§8.9.2): morally strong reads-from, and on through atomics."""
-    has = setting.skeleton.context.has
-    if not has("observation"):
-        return Relation.empty(setting.skeleton.size)
-    observed = rf & setting.skeleton.strong
-    return observed.plus() if has("observation-through-atomics") else observed
-
-
-def causality(
-    setting: Setting, before: tuple[int, ...], observed: Relation
-) -> tuple[Relation, Relation]:
-    """Base causality and causality order (§8.9.5): base causality, or observation and then base
-    causality. Initial writes come before everything (§8.2.6)."""
-    skeleton = setting.skeleton
-    observers = (~observed).rows
-    first = len(skeleton.accesses)
-    everything = (1 << first) - 1
-    base, cause = [0] * first, [0] * first
-    base += [everything] * len(skeleton.words)
-    cause += [everything] * len(skeleton.words)
-    for event, earlier in enumerate(before):
-        bit, every = 1 << event, earlier
-        for source in members(earlier):
-            base[source] |= bit
-            every |= observers[source]
-        for source in members(every):
-            cause[source] |= bit
-    return Relation(base), Relation(cause)
 
 
 def _only_registers(condition: Condition) -> bool:

@@ -47,13 +47,14 @@ def explore(
         for thread in test.threads
         for number, each in enumerate(thread.code)
     )
-    outcome = Outcome(test, chosen.isa, chosen.name, engine, property, bound=bound if loops else None)
+    limit = bound if loops else None
+    outcome = Outcome(test, chosen.isa, chosen.name, engine, property, bound=limit)
     query = Query(test, chosen, bound, deadline, table, rows, axioms)
     if engine == "smt":
         from .smt import solve
 
         solve(query, outcome)
     else:
-        enumerate_executions(query, outcome)
+        enumerate_executions(query, outcome, show)
     outcome.seconds = time.monotonic() - started
     return outcome

@@ -210,9 +210,7 @@ class Execution:
             for b in writes:
                 if b != initial:
                     found[initial, b] = True
-                    found.update(
-                        ((a, b), z3.Bool(f"co {a} {b}")) for a in writes if a != initial
-                    )
+                    found.update(((a, b), z3.Bool(f"co {a} {b}")) for a in writes if a != initial)
         return found
 
     @cached_property

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from .code import Act, Arithmetic, Branch, Move, Operand, Register, RegisterAt, Statement, Test, Thread
+from .code import (
+    Act,
+    Arithmetic,
+    Branch,
+    Move,
+    Operand,
+    Register,
+    RegisterAt,
+    Statement,
+    Test,
+    Thread,
+)
 
 
 def live_registers(test: Test, thread: Thread) -> list[frozenset[str]]:

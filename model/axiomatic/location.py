@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..graph import members
 from ..program import Region
 from .axioms import AxiomTable
 from .relations import Relation
 from .skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from .candidates import Candidate
 
 Choice = tuple[int, ...]
 """The coherence-maximal writes (events) of one coherence order."""
@@ -52,6 +56,14 @@ class Word:
             rows.append(found)
         return Relation(rows)
 
+    def pairs(self, sources: Choice) -> list[tuple[int, int]]:
+        """Reads-from: write and read, by their local numbers."""
+        return [(self.index[w], self.index[r]) for w, r in zip(sources, self.reads, strict=True)]
+
+    def view(self, sources: Choice, co: Relation, base: Relation, cause: Relation) -> View:
+        rf = Relation.of(len(self.events), self.pairs(sources))
+        return View(rf, co, _from_reads(rf, co), base, cause, self.strong, self.po_loc)
+
 
 class LocationJudge:
     """Answers for the words of one skeleton, each question once."""
@@ -80,6 +92,17 @@ class LocationJudge:
             self._known[key] = list(found)
         return self._known[key]
 
+    def some_order(self, candidate: Candidate) -> Relation:
+        """One coherence order of all words that the axioms allow."""
+        rows = [0] * candidate.setting.skeleton.size
+        for word in self.words.values():
+            sources = tuple(candidate.rf[read] for read in word.reads)
+            base, cause = word.local(candidate.base), word.local(candidate.cause)
+            co = next(iter(self.orders(word, sources, base, cause)))
+            for a, b in co.pairs():
+                rows[word.events[a]] |= 1 << word.events[b]
+        return Relation(rows)
+
     def _judge(
         self,
         word: Word,
@@ -89,21 +112,25 @@ class LocationJudge:
         lasting: int,
         silent: int,
     ) -> Iterator[Choice]:
-        size = len(word.events)
-        pairs = [
-            (word.index[w], word.index[r]) for w, r in zip(sources, word.reads, strict=True)
-        ]
-        rf = Relation.of(size, pairs)
-        for co in coherence_orders(word, cause):
-            fr = _from_reads(rf, co)
-            view = View(rf, co, fr, base, cause, word.strong, word.po_loc)
-            demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
-            obeyed = all(
-                relation.irreflexive if demand == "irreflexive" else relation.acyclic
-                for demand, relation in demands
-            )
-            if obeyed and _last(word, pairs, co, lasting, silent):
+        pairs = word.pairs(sources)
+        for co in self.orders(word, sources, base, cause):
+            if _last(word, pairs, co, lasting, silent):
                 yield tuple(word.events[w] for w in word.writes if not co.rows[w])
+
+    def orders(
+        self, word: Word, sources: Choice, base: Relation, cause: Relation
+    ) -> Iterator[Relation]:
+        """The coherence orders (of local numbers) that break no axiom."""
+        for co in coherence_orders(word, cause):
+            view = word.view(sources, co, base, cause)
+            demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
+            if all(obeys(demand, relation) for demand, relation in demands):
+                yield co
+
+
+def obeys(demand: str, relation: Relation) -> bool:
+    """Is the relation what an axiom demands of it?"""
+    return relation.irreflexive if demand == "irreflexive" else relation.acyclic
 
 
 def _from_reads(rf: Relation, co: Relation) -> Relation:
@@ -132,10 +159,7 @@ def coherence_orders(word: Word, cause: Relation) -> Iterator[Relation]:
     rows[word.initial] |= word.write_bits & ~(1 << word.initial)
     base = Relation(rows).plus()
     open_pairs = [
-        (a, b)
-        for a in word.writes
-        for b in word.writes
-        if a < b and word.strong.rows[a] >> b & 1
+        (a, b) for a in word.writes for b in word.writes if a < b and word.strong.rows[a] >> b & 1
     ]
     yield from _close(base, open_pairs)
 

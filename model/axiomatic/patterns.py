@@ -122,9 +122,9 @@ def _same_place(
     skeleton: Skeleton, where: Where, other: AccessEvent, not_role: Role
 ) -> Iterator[AccessEvent]:
     for event in _strong(skeleton):
-        if event.where == where and event.access.role is not not_role:
-            if _place(event) == _place(other):
-                yield event
+        here = event.where == where and event.access.role is not not_role
+        if here and _place(event) == _place(other):
+            yield event
 
 
 def _strong(skeleton: Skeleton) -> Iterator[AccessEvent]:
@@ -166,15 +166,18 @@ def _carriers(skeleton: Skeleton) -> Iterator[Tie]:
     node_of = skeleton.graph.issue_of
     for write in _strong(skeleton):
         for read in _strong(skeleton):
-            roles = write.access.role is not Role.READ and read.access.role is not Role.WRITE
-            if roles and skeleton.strong.rows[write.number] >> read.number & 1:
-                if write.where.agent != read.where.agent:
-                    scope = read.access.strong or Scope.CTA
-                    label = observe_label(scope, write.cta)
-                    yield Tie(
-                        node_of[write.where], node_of[read.where], label,
-                        write.number, read.number,
-                    )  # fmt: skip
+            if _carries(skeleton, write, read):
+                scope = read.access.strong or Scope.CTA
+                label = observe_label(scope, write.cta)
+                ends = node_of[write.where], node_of[read.where]
+                yield Tie(*ends, label, write.number, read.number)
+
+
+def _carries(skeleton: Skeleton, write: AccessEvent, read: AccessEvent) -> bool:
+    """May the read observe the write, in another thread?"""
+    roles = write.access.role is not Role.READ and read.access.role is not Role.WRITE
+    strong = skeleton.strong.rows[write.number] >> read.number & 1
+    return bool(roles and strong) and write.where.agent != read.where.agent
 
 
 def _fences(skeleton: Skeleton) -> Iterator[Tie]:

@@ -69,9 +69,7 @@ class Relation:
 
     def within(self, events: int) -> Relation:
         """Only pairs with both ends in a set."""
-        return Relation(
-            [row & events if events >> a & 1 else 0 for a, row in enumerate(self.rows)]
-        )
+        return Relation([row & events if events >> a & 1 else 0 for a, row in enumerate(self.rows)])
 
     @property
     def irreflexive(self) -> bool:

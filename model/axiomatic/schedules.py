@@ -48,7 +48,9 @@ def _stands_for_all(run: Run, reading: Reading, table: RuleTable) -> bool:
 
 def _latecomers(run: Run) -> bool:
     """Threads that passed a barrier which had let the others go: which ones is open."""
-    entered = {where for generations in run.generations.values() for g in generations for where in g}
+    entered = {
+        where for generations in run.generations.values() for g in generations for where in g
+    }
     return any(
         where not in entered and not isinstance(run.step(where).instruction, ins.ClusterWait)
         for where in run.generation_of

@@ -28,14 +28,12 @@ def shadow(statement: Statement) -> Act | None:
         instruction: Instruction = ins.Use(names, "branch")
         used = bool(names)
     else:
-        arithmetic = isinstance(statement, Arithmetic)
-        names = (
-            _registers(statement.left, statement.right)
-            if isinstance(statement, Arithmetic)
-            else _registers(statement.value)
-        )
-        function = statement.function if isinstance(statement, Arithmetic) else "mov"
-        instruction, used = ins.Compute(statement.register, names, function), bool(arithmetic or names)
+        function, used = "mov", True
+        if isinstance(statement, Arithmetic):
+            function, names = statement.function, _registers(statement.left, statement.right)
+        else:
+            names = _registers(statement.value)
+        instruction = ins.Compute(statement.register, names, function)
 
     def make(arguments: Arguments) -> Instruction:
         return instruction

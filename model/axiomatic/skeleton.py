@@ -206,7 +206,7 @@ class Skeleton:
 
     @cached_property
     def conflicts(self) -> list[int]:
-        """For each access, those of overlapping bytes with which it would race: one changes them."""
+        """For each access, those of overlapping bytes, when one of the two changes them."""
         rows = [0] * self.size
         for a in self.accesses:
             for b in self.accesses[: a.number]:

@@ -6,19 +6,16 @@ there. Domains and runs are computed in turn until nothing is added.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from .. import instructions as ins
 from ..instructions import Instruction, Role
 from ..program import BudgetExceeded, Region
 from .code import (
     Act,
     AddressOf,
-    Apply,
     Arguments,
     Arithmetic,
     Branch,
@@ -212,9 +209,7 @@ def _in_loops(thread: Thread) -> Iterator[Place]:
 
 def _derived(traces: list[Trace]) -> int:
     """The most writes of one run whose value or execution depends on a read."""
-    return max(
-        (sum(any(done.sources) for done in trace.steps) for trace in traces), default=0
-    )
+    return max((sum(any(done.sources) for done in trace.steps) for trace in traces), default=0)
 
 
 @dataclass(frozen=True)
@@ -388,9 +383,7 @@ class Walk:
 
     # --- operands ----------------------------------------------------------------------------
 
-    def _locations(
-        self, point: Point, act: Act
-    ) -> tuple[tuple[Location, ...], Sources] | None:
+    def _locations(self, point: Point, act: Act) -> tuple[tuple[Location, ...], Sources] | None:
         """What the address operands name, and the reads that they depend on. A guessed value
         that is no address makes no run."""
         found, sources = [], NOTHING
@@ -463,9 +456,7 @@ def apply(function: str, values: tuple[int, ...]) -> int:
     }[function]  # fmt: skip
 
 
-def _sources(
-    term: Term, own: list[Sources], given: tuple[Sources, ...]
-) -> Sources:
+def _sources(term: Term, own: list[Sources], given: tuple[Sources, ...]) -> Sources:
     """The reads that a term depends on."""
     if isinstance(term, int):
         return NOTHING
@@ -474,5 +465,3 @@ def _sources(
     if isinstance(term, Given):
         return given[term.index]
     return NOTHING.union(*(_sources(each, own, given) for each in term.operands))
-
-

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from lastread.litmus.diy import family, generate
-from lastread.litmus.diy_edges import mark, read_words, vocabulary
-from lastread.litmus.diy_names import SHAPES
-from lastread.litmus.parser import parse
+from lastread.litmus.diy.edges import mark, read_words, vocabulary
+from lastread.litmus.diy.names import SHAPES
+from lastread.litmus.language.parser import parse
 from lastread.model.axiomatic.explore import explore
 from lastread.model.program import InputError
 

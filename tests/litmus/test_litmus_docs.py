@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from lastread.litmus.opcodes import ROWS, use_of
-from lastread.litmus.parser import parse
+from lastread.litmus.language.opcodes import ROWS, use_of
+from lastread.litmus.language.parser import parse
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "litmus-language.md"
 TEXT = PAGE.read_text(encoding="utf-8")

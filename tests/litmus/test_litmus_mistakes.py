@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from lastread.litmus.parser import parse
+from lastread.litmus.language.parser import parse
 from lastread.model.program import InputError
 
 INIT = """x = 0; P1:r2 = 5; shared s; tmem t; mbarrier b count 1; y @ surface aliases x;"""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lastread.litmus.opcodes import ROWS, use_of
-from lastread.litmus.parser import parse
+from lastread.litmus.language.opcodes import ROWS, use_of
+from lastread.litmus.language.parser import parse
 from lastread.model.axiomatic.code import (
     Act,
     AddressOf,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lark import Lark
-from lastread.litmus.parser import GRAMMAR, parse
+from lastread.litmus.language.parser import GRAMMAR, parse
 from lastread.model.axiomatic.code import (
     AddressOf,
     Branch,

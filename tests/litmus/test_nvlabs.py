@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lark import Lark
-from lastread.litmus.nvlabs import GRAMMAR, parse
+from lastread.litmus.language.nvlabs import GRAMMAR, parse
 from lastread.model.axiomatic.code import (
     Act,
     AddressOf,

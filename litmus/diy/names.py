@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from .diy_edges import Edge, Mark
+from .edges import Edge, Mark
 
 SHAPES: dict[str, str] = {
     "MP": "PodWW Rfe PodRR Fre",

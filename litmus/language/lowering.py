@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..model import instructions as ins
-from ..model.axiomatic.code import (
+from ...model import instructions as ins
+from ...model.axiomatic.code import (
     Apply,
     Arguments,
     Arithmetic,
@@ -22,8 +22,8 @@ from ..model.axiomatic.code import (
     Statement,
     Term,
 )
-from ..model.instructions import Instruction, Proxy
-from ..model.program import Space
+from ...model.instructions import Instruction, Proxy
+from ...model.program import Space
 from .form import Form
 
 Lower = Callable[[Form], Statement]

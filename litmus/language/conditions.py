@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.axiomatic.code import (
+from ...model.axiomatic.code import (
     Compare,
     Condition,
     Connective,
@@ -13,9 +13,9 @@ from ..model.axiomatic.code import (
     RegisterAt,
     Test,
 )
-from ..model.program import Space
-from ..model.suggest import suggestion
-from .litmus_syntax import AtEnd, Comparison, ConditionNode, Mistake, Operand, QuantityNode
+from ...model.program import Space
+from ...model.suggest import suggestion
+from .syntax import AtEnd, Comparison, ConditionNode, Mistake, Operand, QuantityNode
 
 COMPARISONS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -29,7 +29,7 @@ class Naming:
 
 
 def condition_of(node: ConditionNode, naming: Naming) -> Condition:
-    """The condition; its nesting is bounded by `litmus_syntax.combine`."""
+    """The condition; its nesting is bounded by `syntax.combine`."""
     if isinstance(node, Comparison):
         left, right = quantity_of(node.left, naming), quantity_of(node.right, naming)
         return Compare(COMPARISONS[node.comparison], left, right)

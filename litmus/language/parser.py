@@ -8,10 +8,10 @@ from pathlib import Path
 
 from lark import Lark, UnexpectedInput
 
-from ..model.axiomatic.code import Test
+from ...model.axiomatic.code import Test
 from .assembly import assemble
 from .directives import blanked, header_start, place_of, read_directives
-from .litmus_syntax import Code, Label, Line, Mistake, Script, check_size
+from .syntax import Code, Label, Line, Mistake, Script, check_size
 from .script import Parts, Row, ToScript
 from .syntax_errors import syntax_mistake
 

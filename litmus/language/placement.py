@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.axiomatic.code import Place
-from ..model.suggest import suggestion
-from .litmus_syntax import MAX_THREADS, Column, Mistake
+from ...model.axiomatic.code import Place
+from ...model.suggest import suggestion
+from .syntax import MAX_THREADS, Column, Mistake
 
 LEVELS = ("warp", "cta", "cluster", "gpu")
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from ..model.program import InputError
-from .diy_edges import SCOPES, Mark, mark
-from .diy_random import program
+from ...model.program import InputError
+from .edges import SCOPES, Mark, mark
+from .programs import program
 
 CYCLES = 0.6
 """The part of a family that is cycles; the rest is programs."""

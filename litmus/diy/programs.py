@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from .diy_text import Draft, seats
+from .text import Draft, seats
 
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _VIEWS = {"surface": ("suld", "sust"), "generic": ("ld", "st"), "constant": ("cold", "")}
@@ -21,7 +21,7 @@ FORGET = 0.08
 
 
 def program(random: Random, flavour: str, name: str, threads: int = 4, events: int = 12) -> str:
-    """A random program of a flavour of `diy_family.FLAVOURS`, as text."""
+    """A random program of a flavour of `families.FLAVOURS`, as text."""
     return RandomProgram(random, flavour, name, threads, events).text()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.axiomatic.code import (
+from ...model.axiomatic.code import (
     TRUE,
     AddressOf,
     Operand,
@@ -12,10 +12,10 @@ from ..model.axiomatic.code import (
     Test,
     Thread,
 )
-from ..model.suggest import suggestion
+from ...model.suggest import suggestion
 from .conditions import Naming, condition_of, quantity_of
 from .form import Form, Names, shape_of
-from .litmus_syntax import (
+from .syntax import (
     Alias,
     Code,
     Declaration,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..model.axiomatic.code import Place
-from ..model.suggest import suggestion
-from .litmus_syntax import Mistake
+from ...model.axiomatic.code import Place
+from ...model.suggest import suggestion
+from .syntax import Mistake
 
 DIRECTIVES = ("section", "rule", "expect")
 ANSWERS = ("holds", "fails", "race", "no-race")

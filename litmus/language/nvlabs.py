@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from lark import Lark, Token, UnexpectedInput, v_args
 
-from ..model.axiomatic.code import Place, Test
+from ...model.axiomatic.code import Place, Test
 from .assembly import assemble
 from .directives import place_of
-from .litmus_syntax import (
+from .syntax import (
     Alias,
     AtEnd,
     Code,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..model.program import InputError
-from .diy_cycle import Cycle, Event
-from .diy_edges import HAND_OFFS, IN_THREAD, Edge
-from .diy_text import Draft, Seat
+from ...model.program import InputError
+from .cycle import Cycle, Event
+from .edges import HAND_OFFS, IN_THREAD, Edge
+from .text import Draft, Seat
 
 
 @dataclass

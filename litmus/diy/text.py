@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from ..model.program import InputError
+from ...model.program import InputError
 
 SCOPES = ("warp", "cta", "cluster", "gpu", "sys")
 """Placement of a thread against the one before it: the smallest scope that includes both. (A warp

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ..model.axiomatic.code import (
+from ...model.axiomatic.code import (
     Act,
     AddressOf,
     Arguments,
@@ -18,11 +18,11 @@ from ..model.axiomatic.code import (
     Statement,
     Term,
 )
-from ..model.instructions import Instruction, Proxy, Scope, Sem
-from ..model.program import Barrier, Space
-from ..model.suggest import suggestion
-from . import litmus_syntax as syntax
-from .litmus_syntax import Line, Mistake
+from ...model.instructions import Instruction, Proxy, Scope, Sem
+from ...model.program import Barrier, Space
+from ...model.suggest import suggestion
+from . import syntax as syntax
+from .syntax import Line, Mistake
 from .memory import Memory
 from .modifiers import NO_ORDER, Order
 

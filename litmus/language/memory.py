@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model.axiomatic.code import Location, Place
-from ..model.instructions import Proxy
-from ..model.program import Barrier, Region, Space
-from ..model.suggest import suggestion
-from .litmus_syntax import Alias, Declaration, Mistake
+from ...model.axiomatic.code import Location, Place
+from ...model.instructions import Proxy
+from ...model.program import Barrier, Region, Space
+from ...model.suggest import suggestion
+from .syntax import Alias, Declaration, Mistake
 from .placement import Seat, cta_of
 
 SPACES = {"global": Space.GLOBAL, "shared": Space.SHARED, "tmem": Space.TMEM}

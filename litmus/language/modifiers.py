@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..model.instructions import Scope, Sem
-from ..model.suggest import suggestion
+from ...model.instructions import Scope, Sem
+from ...model.suggest import suggestion
 
 SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
 ALL_SCOPES = tuple(SCOPES)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..model.axiomatic.code import Place
-from ..model.program import InputError
+from ...model.axiomatic.code import Place
+from ...model.program import InputError
 
 WORD_BITS = 32
 MAX_CHARACTERS = 200_000

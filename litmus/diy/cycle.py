@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..model.program import InputError
-from .diy_edges import Edge, Mark
+from ...model.program import InputError
+from .edges import Edge, Mark
 
 _NAMES = "xyzwvu"
 
@@ -63,7 +63,7 @@ class Cycle:
 def make_cycle(edges: Sequence[Edge], marks: Sequence[Mark]) -> Cycle:
     """Check the cycle, and give its events their places and values.
 
-    The list is taken as it stands: its last edge must be external (see `diy_names.rotated`).
+    The list is taken as it stands: its last edge must be external (see `names.rotated`).
     """
     check_edges(edges)
     events = _events(edges, marks)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model.program import InputError
-from . import diy_family
-from .diy_cycle import Cycle, check_edges, make_cycle
-from .diy_edges import HAND_OFFS, read_words
-from .diy_names import full_name, rotated, words
-from .diy_text import Draft, Seat, check_name, seats
-from .diy_write import Writer
+from ...model.program import InputError
+from . import family as families
+from .cycle import Cycle, check_edges, make_cycle
+from .edges import HAND_OFFS, read_words
+from .names import full_name, rotated, words
+from .text import Draft, Seat, check_name, seats
+from .write import Writer
 
 __all__ = ["family", "generate"]
 
@@ -41,8 +41,8 @@ def generate(cycle: Sequence[str], name: str | None = None, placement: str | Non
 
 
 def family(seed: int, count: int, threads: int = 4, events: int = 12) -> Iterator[tuple[str, str]]:
-    """Random tests, (name, text) each; see `diy_family`."""
-    return diy_family.family(seed, count, generate, threads, events)
+    """Random tests, (name, text) each; see `families`."""
+    return families.family(seed, count, generate, threads, events)
 
 
 def _places(cycle: Cycle, placement: str | None) -> list[Seat]:

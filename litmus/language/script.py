@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from lark import Token, Transformer, v_args
 
-from ..model.axiomatic.code import Place
-from .litmus_syntax import (
+from ...model.axiomatic.code import Place
+from .syntax import (
     Alias,
     AtEnd,
     Code,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lark import Lark, UnexpectedInput
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from ..model.axiomatic.code import Place
+from ...model.axiomatic.code import Place
 from .directives import place_of
-from .litmus_syntax import Mistake
+from .syntax import Mistake
 
 READABLE = {
     "$END": "the end of the file",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..model import instructions as ins
-from ..model.axiomatic.code import (
+from ...model import instructions as ins
+from ...model.axiomatic.code import (
     LOCATION_BYTES,
     AddressOf,
     Apply,
@@ -22,8 +22,8 @@ from ..model.axiomatic.code import (
     Statement,
     Term,
 )
-from ..model.instructions import Instruction, Signal
-from ..model.program import Region, Space
+from ...model.instructions import Instruction, Signal
+from ...model.program import Region, Space
 from .form import Form
 from .memory import MOST_ARRIVALS
 

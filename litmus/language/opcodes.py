@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache, partial
 
-from ..model import instructions as ins
-from ..model.instructions import Proxy, Scope, Sem
-from ..model.suggest import suggestion
+from ...model import instructions as ins
+from ...model.instructions import Proxy, Scope, Sem
+from ...model.suggest import suggestion
 from . import lowering as low
 from . import lowering_async as late
 from .form import Form, Opcode, Use

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from ..model.program import InputError
+from ...model.program import InputError
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 _COMMUNICATION = {"Rf": ("W", "R"), "Fr": ("R", "W"), "Co": ("W", "W"), "Ws": ("W", "W")}

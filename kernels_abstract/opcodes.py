@@ -17,7 +17,7 @@ from ..model.instructions import Scope, Sem, Signal
 from ..model.program import Space
 from . import expressions, syntax
 from .layout import MOST_ARRIVALS, Layout
-from .operands import SPACES, Form, Getter, Place, Values
+from .operands import SPACES, WARP, Form, Getter, Place, Values
 from .strand import Strand
 from .suggest import suggestion
 from .syntax import Position
@@ -315,6 +315,48 @@ def lower_bulk_wait(form: Form) -> Build:
     return lambda strand, values: model.BulkWaitGroup(pending(values), read)
 
 
+def lower_st_async(form: Form) -> Build:
+    """`st.async A[i] mbarrier b bytes n`. The model does not follow what it stores."""
+    form.operands(1)
+    clauses = form.clauses("mbarrier", "bytes")
+    if clauses.keys() != {"mbarrier", "bytes"}:
+        raise form.error("it needs `mbarrier b bytes n`")
+    destination = form.place(form.node.left[0], Space.SHARED)
+    target = form.target(clauses["mbarrier"])
+    count = form.number(clauses["bytes"], 1, MOST_ARRIVALS)
+
+    def build(strand: Strand, values: Values) -> model.Instruction:
+        written = destination.one(strand, values, strand.lanes > 1)
+        barrier = target.one(strand, values)
+        if barrier.cta != written.cta:
+            raise form.error("the mbarrier is in the CTA of the destination")
+        return model.StAsync(written, Signal(barrier, bytes=count(values)))
+
+    return build
+
+
+# --- wgmma ----------------------------------------------------------------------------------------
+
+
+def lower_wgmma(form: Form) -> Build:
+    """`wgmma.mma_async A, B`, both in shared memory; D is in registers."""
+    form.operands(2)
+    a, b = (form.place(operand, Space.SHARED) for operand in form.node.left)
+
+    def build(strand: Strand, values: Values) -> model.Instruction:
+        if strand.lanes != WARP:
+            raise form.error("whole warps execute it")
+        return model.WgmmaMma(a.one(strand, values), b.one(strand, values))
+
+    return build
+
+
+def lower_wgmma_wait(form: Form) -> Build:
+    form.operands(1)
+    pending = form.number(form.node.left[0])
+    return lambda strand, values: model.WgmmaWaitGroup(pending(values))
+
+
 # --- tcgen05 --------------------------------------------------------------------------------------
 
 
@@ -461,6 +503,14 @@ _OPCODES = (
     Opcode("cp.async.bulk.commit_group", partial(lower_fixed, model.BulkCommitGroup()),
            "cp.async.bulk.commit_group"),
     Opcode("cp.async.bulk.wait_group", lower_bulk_wait, "cp.async.bulk.wait_group n", "read"),
+    Opcode("st.async", lower_st_async, "st.async array[i] mbarrier b bytes n",
+           rf"weak|{_SPACE}|mbarrier::complete_tx::bytes|{_TYPES}"),
+    Opcode("wgmma.fence", partial(lower_fixed, model.WgmmaFence()), "wgmma.fence", _COLLECTIVE),
+    Opcode("wgmma.mma_async", lower_wgmma, "wgmma.mma_async a, b",
+           rf"{_COLLECTIVE}|sp|m64n\d+k\d+|tf32|e[45]m[32]|b1|[us]8|{_TYPES}"),
+    Opcode("wgmma.commit_group", partial(lower_fixed, model.WgmmaCommitGroup()),
+           "wgmma.commit_group", _COLLECTIVE),
+    Opcode("wgmma.wait_group", lower_wgmma_wait, "wgmma.wait_group n", _COLLECTIVE),
     Opcode("tcgen05.alloc", lower_alloc, "tcgen05.alloc array, address_word",
            rf"{_COLLECTIVE}|{_GROUP}|{_MBAR}|b32"),
     Opcode("tcgen05.dealloc", lower_dealloc, "tcgen05.dealloc array",
@@ -506,6 +556,6 @@ def lower(node: syntax.Instruction, scope: expressions.Scope, layout: Layout) ->
     """The instruction's form (what it needs at run time) and how to build it."""
     opcode, modifiers = find_opcode(node.opcode, node.position)
     form = Form(node, opcode.name, opcode.usage, modifiers, scope, layout)
-    if opcode.lower not in (lower_bulk, lower_mma):
+    if opcode.lower not in (lower_bulk, lower_st_async, lower_mma):
         form.clauses()
     return form, opcode.lower(form)

@@ -78,7 +78,7 @@ def _run(argv: Sequence[str]) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     try:
-        options = parse(argv, {"check": _check, "litmus": _litmus, "list": _list})
+        options = parse(argv, {"check": _check, "litmus": _litmus, "diy": _diy, "list": _list})
     except SystemExit as stop:
         return int(stop.code or 0)
     except VersionAsked:
@@ -209,6 +209,33 @@ def _print_outcomes(answer: Answer, first: bool) -> None:
 
     blocks = "\n".join(herd(outcome) for outcome in answer.outcomes)
     print(blocks if first else "\n" + blocks, end="")
+
+
+# --- lastread diy ---------------------------------------------------------------------------------
+
+
+def _diy(options: argparse.Namespace) -> int:
+    from ..model.program import InputError
+    from .diy import family, generate
+
+    if options.family is None:
+        print(generate(options.targets, options.name, options.placement), end="")
+        return NOTHING_FOUND
+    if options.targets:
+        raise InputError("--family makes its own cycles: leave out the edges, or --family")
+    tests = family(options.seed, options.family, options.threads, options.events)
+    for number, (name, text) in enumerate(tests):
+        if options.output is None:
+            print(text if number == 0 else f"\n{text}", end="")
+        else:
+            _write(options.output, f"{number:05d}-{name}.litmus", text)
+    return NOTHING_FOUND
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name.replace("/", "_")), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # --- output ---------------------------------------------------------------------------------------

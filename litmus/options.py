@@ -137,8 +137,9 @@ def _litmus(litmus: argparse.ArgumentParser) -> None:
     add(
         "targets",
         nargs="+",
-        metavar="FILE|DIR|@INDEX",
-        help="a .litmus or .test file, a folder of them, or @ and a file with one path a line",
+        metavar="FILE|DIR|@INDEX|NAME",
+        help="a .litmus or .test file, a folder of them, @ and a file with one path a line, or the "
+        "name of a test of the corpus (docs/corpus.md)",
     )
     _reading(litmus, default="ptx")
     add(
@@ -177,6 +178,29 @@ def _reading(command: argparse.ArgumentParser, default: str) -> None:
     )
 
 
+def _diy(diy: argparse.ArgumentParser) -> None:
+    add = diy.add_argument
+    add(
+        "targets",
+        nargs="*",
+        metavar="EDGE",
+        help="the cycle: edges and annotations, such as PodWW Rel.gpu Rfe Acq.gpu PodRR Fre",
+    )
+    add("--name", metavar="NAME", help="the test's name (default: shape and what stands on it)")
+    add(
+        "--placement",
+        metavar="P[+P]",
+        help="how each thread stands to the one before: warp, cta, cluster, gpu or sys",
+    )
+    family = diy.add_argument_group("a family of random tests instead of one cycle")
+    add = family.add_argument
+    add("--family", type=_positive, metavar="COUNT", help="so many tests, of cycles and programs")
+    add("--seed", type=int, default=0, metavar="S", help="a seed gives the same tests (default 0)")
+    add("--threads", type=_positive, default=4, metavar="N", help="at most (default 4)")
+    add("--events", type=_positive, default=12, metavar="N", help="at most (default 12)")
+    add("-o", "--output", metavar="DIR", help="a file for each test in this folder")
+
+
 def _list(_: argparse.ArgumentParser) -> None:
     """Nothing but the name."""
 
@@ -196,6 +220,13 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], dict[str, 
             "help": "run litmus tests: which outcomes does the PTX memory model allow?",
             "description": "Runs litmus tests: which outcomes does the PTX memory model allow?",
             "epilog": LITMUS_EPILOG,
+        },
+    ),
+    "diy": (
+        _diy,
+        {
+            "help": "make litmus tests from cycles of edges, or families of random ones",
+            "description": "Makes litmus tests from cycles of edges; see docs/diy.md.",
         },
     ),
     "list": (

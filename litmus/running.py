@@ -19,9 +19,10 @@ from ..model.axiomatic.explore import DEFAULT_BOUND, explore
 from ..model.axiomatic.outcome import Outcome
 from ..model.program import BudgetExceeded, InputError
 from ..model.readings import Reading, reading_named
-from . import arguments
-from .language import parser
+from ..model.suggest import suggestion
+from . import arguments, corpus
 from .alarm import alarm
+from .language import parser
 
 SUFFIXES = (".litmus", ".test")
 
@@ -236,7 +237,8 @@ def _deadline(question: Question) -> float | None:
 
 
 def sources(target: str) -> Iterator[Source | InputError]:
-    """The files of `FILE`, `DIR` or `@INDEX`; in place of what has none, what is wrong with it."""
+    """The files of `FILE`, `DIR`, `@INDEX` or the NAME of a test of the corpus; in place of what
+    has none, what is wrong with it."""
     if not target.startswith("@"):
         yield from _files(Path(target), target)
         return
@@ -260,7 +262,10 @@ def _lines(text: str) -> list[str]:
 
 def _files(path: Path, given: str) -> Iterator[Source | InputError]:
     if not path.is_dir():
-        yield Source(path, given)
+        if path.suffix in SUFFIXES or path.exists():
+            yield Source(path, given)
+        else:
+            yield _of_the_corpus(given)
         return
     try:
         names = _tests_below(path)
@@ -270,6 +275,14 @@ def _files(path: Path, given: str) -> Iterator[Source | InputError]:
     if not names:
         yield InputError("no .litmus or .test files in this folder", str(path))
     yield from (Source(path / name, os.path.join(given, name)) for name in names)
+
+
+def _of_the_corpus(name: str) -> Source | InputError:
+    file = corpus.find(name)
+    if file is not None:
+        return Source(file, name)
+    hint = suggestion(name, [path.stem for path in corpus.HOME.rglob("*.litmus")])
+    return InputError(f"no such file or folder, and no test of the corpus{hint}", name)
 
 
 def _tests_below(folder: Path) -> list[str]:

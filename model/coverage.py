@@ -13,10 +13,11 @@ from .readings import Reading
 def require_isa(program: Program, reading: Reading) -> None:
     """Errors: InputError for an instruction that the ISA version does not have."""
     for agent, step in program.steps():
-        if not reading.since(step.instruction.since):
+        since = ins.since(step.instruction)
+        if not reading.since(since):
             raise InputError(
                 f"{step.instruction.text} of {agent.name} is not in ISA {reading.isa}; the model "
-                f"has it since {step.instruction.since}",
+                f"has it since {since}",
                 f"{program.path}:{step.source.line}" if program.path else "",
             )
 

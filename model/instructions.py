@@ -851,6 +851,14 @@ class Tcgen05Fence(Instruction):
         return f"tcgen05.fence::{'after' if self.after else 'before'}_thread_sync"
 
 
+def since(instruction: Instruction) -> str:
+    """The first ISA version that the model knows the instruction in, with what qualifies it:
+    one-sided fences and `.cluster` scope are younger than the instructions they qualify."""
+    one_sided = isinstance(instruction, Fence) and instruction.sem in (Sem.ACQUIRE, Sem.RELEASE)
+    clustered = getattr(instruction, "scope", None) is Scope.CLUSTER
+    return "8.6" if one_sided or clustered else instruction.since
+
+
 EVERY_INSTRUCTION: tuple[type[Instruction], ...] = (
     Load, Store, Atomic, Fence, FenceProxyAsync, FenceProxy, FenceMbarrierInit, Use, Compute,
     MbarrierInit, MbarrierInval, MbarrierArrive, MbarrierTryWait,

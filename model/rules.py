@@ -451,6 +451,7 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule] = _TABLE) -> None:
         self.rules = {rule.name: rule for rule in rules}
+        self._names: dict[Reading, frozenset[str]] = {}
 
     def without(self, *names: str) -> RuleTable:
         return RuleTable(rule for rule in self.rules.values() if rule.name not in names)
@@ -466,7 +467,10 @@ class RuleTable:
 
     def names(self, reading: Reading) -> frozenset[str]:
         """The rules that apply in a reading."""
-        return frozenset(name for name, rule in self.rules.items() if rule.applies(reading))
+        if reading not in self._names:
+            granted = (name for name, rule in self.rules.items() if rule.applies(reading))
+            self._names[reading] = frozenset(granted)
+        return self._names[reading]
 
 
 TABLE = RuleTable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("model", "litmus", "kernels_abstract")
+PACKAGES = {
+    "model": ("py.typed", "axiomatic/explore.py"),
+    "litmus": ("py.typed", "language/litmus.lark", "diy/generator.py", "corpus/base/*.litmus"),
+    "kernels_abstract": ("py.typed", "kernel.lark", "library/*.kernel"),
+}
+"""The packages, and some of what they hold in sub-packages and beside Python."""
+
 NOT_SHIPPED = (".pyc", ".pyo")
 
 
@@ -55,7 +62,7 @@ def test_every_file_of_a_package_is_installed(installed: Path, package: str) -> 
     (home,) = installed.glob("lib/python*/site-packages/lastread")
     wanted = files(ROOT / package)
     assert files(home / package) == wanted
-    assert "py.typed" in wanted
+    assert all(fnmatch.filter(wanted, pattern) for pattern in PACKAGES[package])
 
 
 def files(folder: Path) -> set[str]:
@@ -65,6 +72,11 @@ def files(folder: Path) -> set[str]:
         if path.is_file() and path.suffix not in NOT_SHIPPED
         if not (name := path.relative_to(folder).as_posix()).startswith(".")
     }
+
+
+def test_the_installed_command_runs_a_test_of_the_corpus(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "bin" / "lastread", "litmus", "CoWW+2", cwd=tmp_path)
+    assert "CoWW+2" in answer
 
 
 def test_the_installed_command_lists_the_library(installed: Path, tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ from ...model.axiomatic.code import (
 from ...model.suggest import suggestion
 from .conditions import Naming, condition_of, quantity_of
 from .form import Form, Names, shape_of
+from .memory import Memory
+from .modifiers import Illegal
+from .opcodes import Use, use_of
+from .placement import Seat, seats_of
 from .syntax import (
     Alias,
     Code,
@@ -25,10 +29,6 @@ from .syntax import (
     RegisterInitial,
     Script,
 )
-from .memory import Memory
-from .modifiers import Illegal
-from .opcodes import Use, use_of
-from .placement import Seat, seats_of
 
 
 def assemble(script: Script, path: str, text: str) -> Test:

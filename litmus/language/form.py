@@ -22,9 +22,9 @@ from ...model.instructions import Instruction, Proxy, Scope, Sem
 from ...model.program import Barrier, Space
 from ...model.suggest import suggestion
 from . import syntax as syntax
-from .syntax import Line, Mistake
 from .memory import Memory
 from .modifiers import NO_ORDER, Order
+from .syntax import Line, Mistake
 
 LEGEND = {
     "r": "a register",

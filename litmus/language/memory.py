@@ -8,8 +8,8 @@ from ...model.axiomatic.code import Location, Place
 from ...model.instructions import Proxy
 from ...model.program import Barrier, Region, Space
 from ...model.suggest import suggestion
-from .syntax import Alias, Declaration, Mistake
 from .placement import Seat, cta_of
+from .syntax import Alias, Declaration, Mistake
 
 SPACES = {"global": Space.GLOBAL, "shared": Space.SHARED, "tmem": Space.TMEM}
 DECLARERS = (*SPACES, "mbarrier")

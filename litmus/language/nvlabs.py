@@ -17,6 +17,7 @@ from lark import Lark, Token, UnexpectedInput, v_args
 from ...model.axiomatic.code import Place, Test
 from .assembly import assemble
 from .directives import place_of
+from .script import ToScript, at
 from .syntax import (
     Alias,
     AtEnd,
@@ -34,7 +35,6 @@ from .syntax import (
     check_size,
     number_of,
 )
-from .script import ToScript, at
 from .syntax_errors import syntax_mistake
 
 GRAMMAR = Path(__file__).with_name("nvlabs.lark")

@@ -11,8 +11,8 @@ from lark import Lark, UnexpectedInput
 from ...model.axiomatic.code import Test
 from .assembly import assemble
 from .directives import blanked, header_start, place_of, read_directives
-from .syntax import Code, Label, Line, Mistake, Script, check_size
 from .script import Parts, Row, ToScript
+from .syntax import Code, Label, Line, Mistake, Script, check_size
 from .syntax_errors import syntax_mistake
 
 GRAMMAR = Path(__file__).with_name("litmus.lark")

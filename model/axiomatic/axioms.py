@@ -1,7 +1,7 @@
 """The axioms of the PTX memory model (PTX ISA §8.10), one row each.
 
 An axiom says that some relation of an execution is irreflexive or acyclic. The relations are
-built with operators only (`|`, `&`, `@` composition, `~` inverse), so that each engine interprets
+built with operators only (`|`, `&`, `-`, `@` composition, `~` inverse), so that each engine interprets
 the same text: the enumerator with bit sets (`relations.py`), the solver with matrices of
 Booleans (`smt.py`).
 """
@@ -17,6 +17,9 @@ class Execution(Protocol):
     """What an axiom may ask. Events are memory accesses, and initial writes.
 
     Any: the relation type of the engine.
+
+    An atomic is one event, a read and then a write: it may be from-read to a write that is co-before
+    it. `fr - ~co` leaves such pairs out, which are the business of atomicity.
 
     - `rf`: a write to the reads of its value. `co`: coherence order, transitive; it contains what
       causality and moral strength force (§8.9.6). `fr`: a read to the writes that are co-after
@@ -69,7 +72,7 @@ _TABLE: tuple[Axiom, ...] = (
     Axiom(
         "coherence", "PTX §8.10.1", "irreflexive", "location",
         lambda x: x.co,
-        "causality and moral strength order the writes of a location without a cycle",
+        "a write that precedes another of its location in causality precedes it in coherence order",
     ),
     Axiom(
         "atomicity", "PTX §8.10.3", "irreflexive", "location",
@@ -78,7 +81,7 @@ _TABLE: tuple[Axiom, ...] = (
     ),
     Axiom(
         "sc-per-location", "PTX §8.10.5", "acyclic", "location",
-        lambda x: x.po_loc | (x.strong & (x.rf | x.co | x.fr)),
+        lambda x: x.po_loc | (x.strong & (x.rf | x.co | (x.fr - ~x.co))),
         "program order and morally strong communication of one location have no cycle",
     ),
     Axiom(
@@ -97,6 +100,9 @@ class AxiomTable:
 
     def without(self, *names: str) -> AxiomTable:
         return AxiomTable(axiom for axiom in self.axioms if axiom.name not in names)
+
+    def __contains__(self, name: str) -> bool:
+        return any(axiom.name == name for axiom in self.axioms)
 
     def about(self, what: str) -> tuple[Axiom, ...]:
         return tuple(axiom for axiom in self.axioms if axiom.about == what)

@@ -40,8 +40,7 @@ class Candidates:
         self.axioms = axioms
         self.count = count
         self.thin_air = axioms.about("order")
-        names = {axiom.name for axiom in axioms.axioms}
-        self.prune = {"causality", "coherence"} <= names
+        self.prune = "causality" in axioms and "coherence" in axioms
         self.judges: dict[int, LocationJudge] = {}
 
     def of(self, setting: Setting, traces: tuple[Trace, ...]) -> Iterator[Candidate]:

@@ -88,8 +88,7 @@ class Enumerator:
 
     def run(self) -> None:
         try:
-            names = {axiom.name for axiom in self.query.axioms.axioms}
-            thin_air = "no-thin-air" not in names
+            thin_air = "no-thin-air" not in self.query.axioms
             traces = Threads(self.test, self.query.bound, thin_air).traces()
             self.traces = traces
             self._cut(traces)

@@ -63,6 +63,8 @@ class Execution:
         self.axioms = axioms
         self.events = range(self.skeleton.size)
         self.ways, self.fence_ways = setting.order.needs()
+        names = {axiom.name for axiom in axioms.axioms}
+        self.causal, self.coherent = "causality" in names, "coherence" in names
 
     def formulas(self) -> Iterator[Formula]:
         """Everything but values of writes and dependencies."""
@@ -113,13 +115,13 @@ class Execution:
             for reads, writes in self.skeleton.by_region.values()
             for read in reads
             for write in writes
-            if write != read
+            if write != read and not (self.causal and self._always(read, write))
         }
 
     def _reads(self) -> Iterator[Formula]:
         for reads, writes in self.skeleton.by_region.values():
             for read in reads:
-                yield disjunction(self.rf[w, read] for w in writes if w != read)
+                yield disjunction(self.rf.get((w, read), False) for w in writes)
         for (write, read), chosen in self.rf.items():
             yield implies(chosen, compared("eq", self.read[read], self.written[write]))
 
@@ -164,6 +166,10 @@ class Execution:
 
     def _any(self, ways: list[frozenset[int]]) -> Formula:
         return disjunction(conjunction(self.tied[n] for n in sorted(way)) for way in ways)
+
+    def _always(self, a: int, b: int) -> bool:
+        """Is access `a` before access (or initial write) `b` whatever else is chosen?"""
+        return b < len(self.ways) and frozenset() in self.ways[b].get(a, [])
 
     def before(self, a: int, b: int) -> Formula:
         """Base causality (§8.9.5); initial writes come before everything (§8.2.6)."""
@@ -254,7 +260,7 @@ class Execution:
         """A read that is repeated for ever sees what stays: after it come silent writes only."""
         _, writes = self.skeleton.by_region[self.skeleton.region(read)]
         for write in writes:
-            if write != read:
+            if (write, read) in self.rf:
                 later = (o for o in self.after(write) if o not in silent)
                 stays = conjunction(no(self.co[write, other]) for other in later)
                 yield implies(self.rf[write, read], stays)

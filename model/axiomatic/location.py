@@ -70,6 +70,7 @@ class LocationJudge:
 
     def __init__(self, skeleton: Skeleton, axioms: AxiomTable) -> None:
         self.axioms = axioms.about("location")
+        self.coherence = "coherence" in axioms
         self.words = {region: Word(skeleton, region) for region in skeleton.by_region}
         self._known: dict[tuple[object, ...], list[Choice]] = {}
 
@@ -121,7 +122,7 @@ class LocationJudge:
         self, word: Word, sources: Choice, base: Relation, cause: Relation
     ) -> Iterator[Relation]:
         """The coherence orders (of local numbers) that break no axiom."""
-        for co in coherence_orders(word, cause):
+        for co in coherence_orders(word, cause, self.coherence):
             view = word.view(sources, co, base, cause)
             demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
             if all(obeys(demand, relation) for demand, relation in demands):
@@ -151,11 +152,14 @@ def _last(
     )
 
 
-def coherence_orders(word: Word, cause: Relation) -> Iterator[Relation]:
+def coherence_orders(
+    word: Word, cause: Relation, by_causality: bool = True
+) -> Iterator[Relation]:
     """Coherence (§8.9.6): what causality orders, and morally strong writes one way or the other;
     the initial write first. Racing writes stay unrelated."""
-    base = cause.within(word.write_bits)
-    rows = list(base.rows)
+    rows = [0] * len(word.events)
+    if by_causality:
+        rows = list(cause.within(word.write_bits).rows)
     rows[word.initial] |= word.write_bits & ~(1 << word.initial)
     base = Relation(rows).plus()
     open_pairs = [

@@ -262,7 +262,7 @@ class Walker:
 
     def _shapes(self, path: Path, act: Act) -> Iterator[tuple[Path, tuple[int, ...]]]:
         """One path for each choice of the operands that make the instruction what it is."""
-        choices = [(path, ())]
+        choices: list[tuple[Path, tuple[int, ...]]] = [(path, ())]
         for number, operand in enumerate(act.operands):
             if number not in act.shapes:
                 choices = [(each, (*values, 0)) for each, values in choices]

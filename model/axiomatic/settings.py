@@ -79,7 +79,7 @@ class Settings:
         """Errors: InputError for an instruction that the ISA version does not have."""
         for trace in traces:
             for done in trace.steps:
-                since, place = done.instruction.since, done.act.place
+                since, place = ins.since(done.instruction), done.act.place
                 if not self.reading.since(since):
                     raise InputError(
                         f"`{done.act.text}` is not in ISA {self.reading.isa}; the model has it "

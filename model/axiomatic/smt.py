@@ -1,8 +1,8 @@
 """The second engine: z3 looks for executions that the axioms allow.
 
 It shares with the enumerator the instructions' event graph, the matchings of barriers and the text
-of the axioms, and nothing that knows values: paths, reads-from, coherence and causality are formulas
-(`paths.py`, `formula.py`). So that the two check each other.
+of the axioms, and nothing that knows values: paths, reads-from, coherence and causality are
+formulas (`paths.py`, `formula.py`), so that the two check each other.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 import z3
 
-from ..program import BudgetExceeded, TimeLimit
-from ..smt import Effort
+from ..program import BudgetExceeded
 from .code import (
     Act,
     Compare,
@@ -43,14 +42,18 @@ from .symbols import (
     conjunction,
     corrections,
     disjunction,
+    has_opaque,
     negation,
     number,
     opaque_terms,
+    require,
     true_in,
 )
 
-UNITS = 3_000_000_000
-"""z3's work for one test, in its own count."""
+UNITS = 60_000_000
+"""z3's work for one question, in its own count (about a second)."""
+MOST_QUESTIONS = 100_000
+"""Of one test."""
 
 Chosen = tuple[Path, ...]
 
@@ -63,8 +66,6 @@ def solve(query: Query, outcome: Outcome) -> None:
             solver.hangs()
         else:
             solver.states()
-    except TimeLimit as stop:
-        solver.cut(str(stop))
     except BudgetExceeded as stop:
         solver.cut(str(stop))
     outcome.candidates = solver.checks
@@ -77,8 +78,8 @@ class Solver:
         self.query = query
         self.test: Test = query.test
         self.outcome = outcome
-        self.effort = Effort(UNITS, query.deadline)
         self.settings = Settings(query.test, query.reading, query.table, query.rows)
+        self.opaque = has_opaque(query.test)
         self.checks = 0
         self.seen: dict[tuple[int, ...], None] = {}
         self.racing: dict[RaceKey, None] = {}
@@ -130,7 +131,7 @@ class Solver:
             for each, value in finals.items():
                 region = self.test.named[each.location].region
                 problem.require(problem.execution.last(region, value))
-            quantity = {**registers, **finals}
+            quantity: dict[Quantity, Value] = {**registers, **finals}
             if not self.on_registers:
                 problem.require(formula(self.test.filter, quantity))
             self._enumerate(problem, [quantity[each] for each in self.test.observed])
@@ -231,13 +232,13 @@ class Problem:
         self.search = search
         self.execution = Execution(setting, search.query.axioms)
         self.solver: Any = z3.SimpleSolver()
+        self.solver.set(rlimit=UNITS)
         self.opaque: list[Any] = []
         for each in self.execution.formulas():
             self.require(each)
 
     def require(self, condition: Formula) -> None:
-        if condition is not True:
-            self.solver.add(condition)
+        require(self.solver, condition)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -252,7 +253,9 @@ class Problem:
         """With what these paths say: conditions, what is written, dependencies."""
         with self.scope():
             terms = list(self._said(chosen))
-            self.opaque = opaque_terms([*terms, *_registers(self.search.test, chosen).values()])
+            if self.search.opaque:
+                registers = _registers(self.search.test, chosen)
+                self.opaque = opaque_terms([*terms, *registers.values()])
             for each in terms:
                 self.require(each)
             yield
@@ -274,6 +277,8 @@ class Problem:
         while True:
             self.search.query.in_time()
             self.search.checks += 1
+            if self.search.checks > MOST_QUESTIONS:
+                raise BudgetExceeded(f"more than {MOST_QUESTIONS} questions to the solver")
             if not self._satisfiable():
                 return None
             model = self.solver.model()
@@ -284,12 +289,13 @@ class Problem:
                 self.require(fact)
 
     def _satisfiable(self) -> bool:
-        try:
-            return self.search.effort.satisfiable(z3, self.solver)
-        except TimeLimit:
-            raise
-        except BudgetExceeded:
-            raise BudgetExceeded("the solver was cut at its limit of work") from None
+        """Errors: KeyboardInterrupt when z3 was interrupted, which it reports as not knowing."""
+        answer = self.solver.check()
+        if answer == z3.unknown:
+            if "interrupt" in self.solver.reason_unknown():
+                raise KeyboardInterrupt
+            raise BudgetExceeded("the solver was cut at its limit of work")
+        return bool(answer == z3.sat)
 
 
 # --- pieces ---------------------------------------------------------------------------------------

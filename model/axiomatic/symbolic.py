@@ -39,6 +39,9 @@ class Symbolic:
     def __and__(self, other: Symbolic) -> Symbolic:
         return _Intersection(self, other)
 
+    def __sub__(self, other: Symbolic) -> Symbolic:
+        return _Difference(self, other)
+
     def __matmul__(self, other: Symbolic) -> Symbolic:
         return _Composition(self, other)
 
@@ -85,6 +88,17 @@ class _Intersection(Symbolic):
     def make(self, event: int) -> Row:
         other = self.other.row(event)
         return {b: both(f, other[b]) for b, f in self.one.row(event).items() if b in other}
+
+
+class _Difference(Symbolic):
+    def __init__(self, one: Symbolic, other: Symbolic) -> None:
+        super().__init__()
+        self.one, self.other = one, other
+
+    def make(self, event: int) -> Row:
+        other = self.other.row(event)
+        found = self.one.row(event).items()
+        return {b: both(f, negation(other[b])) if b in other else f for b, f in found}
 
 
 class _Composition(Symbolic):

@@ -8,16 +8,19 @@ that it decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import z3
+
+from .code import Act, Apply, Arithmetic, Term, Test
 
 Value = Any
 """A Python integer, or a z3 term of sort Int."""
 Formula = Any
 """A Python Boolean, or a z3 term of sort Bool."""
 
+_CONTEXT = z3.main_ctx()
 _OPAQUE = {
     name: z3.Function(name, z3.IntSort(), z3.IntSort(), z3.IntSort())
     for name in ("mul", "div", "and", "or", "xor")
@@ -39,9 +42,7 @@ def conjunction(parts: Iterable[Formula]) -> Formula:
             return False
         if part is not True:
             open_parts.append(part)
-    if len(open_parts) < 2:
-        return open_parts[0] if open_parts else True
-    return z3.And(*open_parts)
+    return _joined(z3.Z3_mk_and, open_parts) if open_parts else True
 
 
 def either(*parts: Formula) -> Formula:
@@ -56,17 +57,33 @@ def disjunction(parts: Iterable[Formula]) -> Formula:
             return True
         if part is not False:
             open_parts.append(part)
-    if len(open_parts) < 2:
-        return open_parts[0] if open_parts else False
-    return z3.Or(*open_parts)
+    return _joined(z3.Z3_mk_or, open_parts) if open_parts else False
+
+
+def _joined(make: Callable[..., Any], parts: list[Any]) -> Formula:
+    """z3.And or z3.Or without its checks of sorts, which take most of the time of a small test."""
+    if len(parts) == 1:
+        return parts[0]
+    array = (z3.Ast * len(parts))(*(part.ast for part in parts))
+    return z3.BoolRef(make(_CONTEXT.ref(), len(parts), array), _CONTEXT)
 
 
 def negation(part: Formula) -> Formula:
-    return not part if isinstance(part, bool) else z3.Not(part)
+    if isinstance(part, bool):
+        return not part
+    return z3.BoolRef(z3.Z3_mk_not(_CONTEXT.ref(), part.ast), _CONTEXT)
 
 
 def implies(condition: Formula, then: Formula) -> Formula:
     return disjunction((negation(condition), then))
+
+
+def require(solver: Any, condition: Formula) -> None:
+    """Adds a formula to a solver, without z3's checks of sorts."""
+    if condition is False:
+        solver.add(z3.BoolVal(False))
+    elif condition is not True:
+        z3.Z3_solver_assert(_CONTEXT.ref(), solver.solver, condition.ast)
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -130,6 +147,20 @@ def computed(function: str, a: int, b: int) -> int:
 
 
 # --- opaque functions -----------------------------------------------------------------------------
+
+
+def has_opaque(test: Test) -> bool:
+    """Does some instruction compute what is not linear?"""
+    code = [each for thread in test.threads for each in thread.code]
+    terms = [t for each in code if isinstance(each, Act) for t in (*each.writes, each.returns)]
+    moves = (each.function for each in code if isinstance(each, Arithmetic))
+    return any(map(_is_opaque, terms)) or any(function in _OPAQUE for function in moves)
+
+
+def _is_opaque(term: Term | None) -> bool:
+    if not isinstance(term, Apply):
+        return False
+    return term.function in _OPAQUE or any(map(_is_opaque, term.operands))
 
 
 def opaque_terms(terms: Iterable[Any]) -> list[Any]:

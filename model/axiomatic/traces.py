@@ -16,6 +16,7 @@ from ..program import BudgetExceeded, Region
 from .code import (
     Act,
     AddressOf,
+    Apply,
     Arguments,
     Arithmetic,
     Branch,
@@ -341,7 +342,7 @@ class Walk:
             for access in instruction.accesses
             if access.role in READING
         ]
-        domains = [word.without(act.place) for word in words]
+        domains = [self._values_of(act, n, word) for n, word in enumerate(words)]
         values = tuple(value for value, _ in given)
         depends = tuple(sources for _, sources in given)
         number = len(point.steps)
@@ -358,6 +359,13 @@ class Walk:
                 new = {act.result: (value, _sources(act.returns, own, depends) | addresses)}
                 after = _replace(after, registers={**point.registers, **new})
             yield after
+
+    def _values_of(self, act: Act, number: int, word: Domain) -> list[int]:
+        """What a read may give. If the instruction writes what it makes of that, the value does
+        not come about through the instruction itself."""
+        if any(_mentions(term, number) for term in act.writes):
+            return word.without(act.place)
+        return sorted(word.chains)
 
     def _ways(
         self,
@@ -454,6 +462,12 @@ def apply(function: str, values: tuple[int, ...]) -> int:
         "add": a + b, "sub": a - b, "mul": a * b, "and": a & b, "or": a | b, "xor": a ^ b,
         "eq": int(a == b), "min": min(a, b), "max": max(a, b),
     }[function]  # fmt: skip
+
+
+def _mentions(term: Term, read: int) -> bool:
+    if isinstance(term, Apply):
+        return any(_mentions(each, read) for each in term.operands)
+    return isinstance(term, Read) and term.index == read
 
 
 def _sources(term: Term, own: list[Sources], given: tuple[Sources, ...]) -> Sources:

@@ -179,6 +179,19 @@ def t_cp(destination: Region, source: Region | None = None) -> Instruction:
     return ins.Tcgen05Cp(destination, source)
 
 
+def wgmma(a: Region, b: Region) -> Instruction:
+    return ins.WgmmaMma(a, b)
+
+
+def wgmma_wait(pending: int = 0) -> Instruction:
+    return ins.WgmmaWaitGroup(pending)
+
+
+def st_async(destination: Region, barrier: Barrier, size: int = KILO) -> Instruction:
+    return ins.StAsync(destination, Signal(barrier, bytes=size))
+
+
+WGMMA_FENCE, WGMMA_COMMIT = ins.WgmmaFence(), ins.WgmmaCommitGroup()
 WAIT_LD, WAIT_ST = ins.Tcgen05Wait(), ins.Tcgen05Wait(stores=True)
 BEFORE, AFTER = ins.Tcgen05Fence(), ins.Tcgen05Fence(after=True)
 COMMIT_GROUP, CP_COMMIT = ins.BulkCommitGroup(), ins.CpAsyncCommitGroup()

@@ -28,7 +28,7 @@ from lastread.model.readings import READINGS, reading_named
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "engines.md"
 PEERS = ROOT.parent / "shared" / "peer_litmus"
-LIMIT_S = 20.0
+LIMIT_S = 5.0
 
 
 @dataclass

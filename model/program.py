@@ -77,6 +77,11 @@ class Region:
         return self.array if self.index is None else f"{self.array}[{self.index}]"
 
     @cached_property
+    def word(self) -> tuple[object, ...]:
+        """The array that it is in, whatever part of it: what litmus tests call a location."""
+        return (self.space, self.cta, self.array)
+
+    @cached_property
     def _hash(self) -> int:
         return hash((self.space, self.cta, self.columns, self.rows, self.array, self.index))
 

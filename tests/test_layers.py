@@ -24,7 +24,9 @@ LAZY = {
 }
 """What a module imports besides, inside a function: nobody else needs it."""
 
-SOLVING = ("domains", "formula", "path_dependencies", "paths", "smt", "symbolic", "symbols")
+SOLVING = (
+    "domains", "formula", "path", "path_dependencies", "paths", "smt", "symbolic", "symbols",
+)  # fmt: skip
 """The modules of `model/axiomatic/` that import z3, or such modules. It is slow to load: all others
 import it, and them, inside the function that needs them."""
 

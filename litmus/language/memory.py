@@ -77,8 +77,9 @@ class Memory:
         self.barriers[item.name] = Barrier(item.name, None, cta, item.arrivals, region)
 
     def alias(self, item: Alias) -> None:
-        """A second name: `generic` is a virtual address of its own, the others are views of the
-        target's address through another proxy (§8.6)."""
+        """A second name: `generic` is a virtual address of its own (in tensor memory a place that
+        starts elsewhere and overlaps), the others are views of the target's address through
+        another proxy (§8.6)."""
         view = VIEWS.get(item.view)
         if view is None:
             hint = suggestion(item.view, VIEWS)
@@ -88,8 +89,8 @@ class Memory:
             )
         self._once(item.name, item.place)
         target = self._existing(item.target, item.place)
-        if target.space is Space.TMEM:
-            raise Mistake(item.place, "tensor memory has no second address")
+        if target.space is Space.TMEM and view is not Proxy.GENERIC:
+            raise Mistake(item.place, "tensor memory is not accessed through another proxy")
         address = item.name if view is Proxy.GENERIC else target.address
         self._locations[item.name] = replace(target, name=item.name, address=address, proxy=view)
 

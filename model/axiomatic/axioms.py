@@ -1,8 +1,8 @@
 """The axioms of the PTX memory model (PTX ISA §8.10), one row each.
 
 An axiom says that some relation of an execution is irreflexive or acyclic. The relations are
-built with operators only (`|`, `&`, `-`, `@` composition, `~` inverse), so that each engine interprets
-the same text: the enumerator with bit sets (`relations.py`), the solver with matrices of
+built with operators only (`|`, `&`, `-`, `@` composition, `~` inverse), so that each engine
+interprets the same text: the enumerator with bit sets (`relations.py`), the solver with matrices of
 Booleans (`smt.py`).
 """
 
@@ -18,8 +18,8 @@ class Execution(Protocol):
 
     Any: the relation type of the engine.
 
-    An atomic is one event, a read and then a write: it may be from-read to a write that is co-before
-    it. `fr - ~co` leaves such pairs out, which are the business of atomicity.
+    An atomic is one event, a read and then a write: it may be from-read to a write that is
+    co-before it. `fr - ~co` leaves such pairs out, which are the business of atomicity.
 
     - `rf`: a write to the reads of its value. `co`: coherence order, transitive; it contains what
       causality and moral strength force (§8.9.6). `fr`: a read to the writes that are co-after

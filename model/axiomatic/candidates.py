@@ -10,7 +10,7 @@ from ..graph import members
 from ..program import Region
 from .axioms import AxiomTable
 from .dependencies import dependencies
-from .location import LocationJudge, obeys
+from .location import Causes, LocationJudge, obeys
 from .relations import Relation
 from .settings import Setting
 from .traces import Trace
@@ -29,8 +29,7 @@ class Candidate:
     """What each write writes, the initial ones included."""
     sc: frozenset[tuple[int, int]] = frozenset()
     ties: frozenset[int] = frozenset()
-    base: Relation = field(default_factory=lambda: Relation([]))
-    cause: Relation = field(default_factory=lambda: Relation([]))
+    causes: Causes = field(default_factory=lambda: Causes(Relation([]), Relation([])))
 
 
 class Candidates:
@@ -42,6 +41,7 @@ class Candidates:
         self.thin_air = axioms.about("order")
         self.prune = "causality" in axioms and "coherence" in axioms
         self.judges: dict[int, LocationJudge] = {}
+        self._causes: dict[tuple[object, ...], Causes] = {}
 
     def of(self, setting: Setting, traces: tuple[Trace, ...]) -> Iterator[Candidate]:
         """All choices of rf and of the order of fences that break no axiom about those."""
@@ -61,37 +61,14 @@ class Candidates:
         skeleton = setting.skeleton
         values, reads = _values(setting, traces)
         dep = dependencies(setting, traces)
-        sources = [self._sources(setting, r, v, values, prune) for r, v in reads.items()]
+        visible = setting.sources(prune)
+        sources = [[w for w in visible[r] if values[w] == v] for r, v in reads.items()]
         for chosen in product(*sources):
             self.count()
             rf = dict(zip(reads, chosen, strict=True))
             relation = Relation.of(skeleton.size, ((w, r) for r, w in rf.items()))
             observed = observation(setting, relation)
             yield Candidate(setting, traces, rf, relation, observed, values), dep
-
-    def _sources(
-        self, setting: Setting, read: int, value: int, values: dict[int, int], prune: bool
-    ) -> list[int]:
-        """The writes of that value; with `prune` those which causality without ties lets it see."""
-        skeleton = setting.skeleton
-        _, writes = skeleton.by_region[skeleton.region(read)]
-        found = [w for w in writes if w != read and values.get(w) == value]
-        if not prune:
-            return found
-        base = setting.order.before(frozenset()).accesses
-        initial = skeleton.initial[skeleton.region(read)]
-        kept = []
-        for write in found:
-            after = write != initial and base[write] >> read & 1
-            hidden = any(
-                other not in (write, read, initial)
-                and base[read] >> other & 1
-                and (write == initial or base[other] >> write & 1)
-                for other in writes
-            )
-            if not after and not hidden:
-                kept.append(write)
-        return kept
 
     def fence_orders(self, setting: Setting) -> Iterator[frozenset[tuple[int, int]]]:
         """All total orders of morally strong fences, consistent with program order."""
@@ -115,13 +92,16 @@ class Candidates:
                 else candidate.observed.rows[tie.write] >> tie.read & 1
             )
         )
-        before = setting.order.before(candidate.ties)
-        candidate.base, candidate.cause = causality(setting, before.accesses, candidate.observed)
+        key = (id(setting), candidate.ties, tuple(candidate.observed.rows))
+        causes = self._causes.get(key)
+        if causes is None:
+            before = setting.order.before(candidate.ties).accesses
+            causes = self._causes[key] = Causes(*causality(setting, before, candidate.observed))
+        candidate.causes = causes
         if not skeleton.fences:
             return True
-        view = FenceView(
-            Relation.of(len(skeleton.fences), candidate.sc), ~Relation(list(before.fences))
-        )
+        fences = setting.order.before(candidate.ties).fences
+        view = FenceView(Relation.of(len(skeleton.fences), candidate.sc), ~Relation(list(fences)))
         return all(obeys(a.demand, a.relation(view)) for a in self.axioms.about("fences"))
 
     def locations(
@@ -133,9 +113,7 @@ class Candidates:
         judge = self.judge(candidate)
         found = {}
         for region in candidate.setting.skeleton.by_region:
-            choices = judge.choices(
-                region, candidate.rf, candidate.base, candidate.cause, lasting, silent
-            )
+            choices = judge.choices(region, candidate.rf, candidate.causes, lasting, silent)
             if not choices:
                 return None
             found[region] = choices
@@ -171,7 +149,7 @@ class FenceView:
 def _values(setting: Setting, traces: Sequence[Trace]) -> tuple[dict[int, int], dict[int, int]]:
     """What each write writes, and what each read reads, by event."""
     skeleton = setting.skeleton
-    writes = {skeleton.initial[word.region]: word.initial for word in skeleton.words}
+    writes = {skeleton.initial[word.word]: word.initial for word in skeleton.words}
     reads: dict[int, int] = {}
     for where, (read, write) in skeleton.events_of.items():
         done = traces[where.agent].steps[where.step]

@@ -55,9 +55,16 @@ class Location:
 
     @cached_property
     def region(self) -> Region:
-        """The bytes; one region a word, whatever name it is used by."""
+        """The bytes; the same for all names of a word, but a second name in tensor memory, whose
+        cells have no second address, starts elsewhere in the cell."""
         end = self.offset + LOCATION_BYTES
-        return Region(self.space, self.cta, (self.offset, end), array=self.memory)
+        start = self.offset + (1 if self.space is Space.TMEM and self.view else 0)
+        return Region(self.space, self.cta, (start, end), array=self.memory)
+
+    @property
+    def word(self) -> tuple[object, ...]:
+        """Names with equal words are names of the same bytes."""
+        return self.region.word
 
 
 @dataclass(frozen=True)

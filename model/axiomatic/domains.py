@@ -7,15 +7,15 @@ come from such words, its reads give one of those, and the paths are walked agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import z3
 
 from ..instructions import Role
-from ..program import Region
 from .code import Act, Arithmetic, Branch, Move, Statement, Test
-from .paths import Domains, Path, Walker, read_variable
+from .path import Path, read_variable
+from .paths import Domains, Walker
 from .symbols import Value
 
 MOST_ROUNDS = 3
@@ -23,11 +23,11 @@ MOST_VALUES = 16
 """Of a word; one that takes more counts as unknown."""
 
 
-def all_paths(test: Test, bound: int) -> list[list[Path]]:
-    """The paths of each thread. Errors: BudgetExceeded."""
+def all_paths(test: Test, bound: int, in_time: Callable[[], None]) -> list[list[Path]]:
+    """The paths of each thread. Errors: BudgetExceeded, and those of `in_time`."""
     constants = tuple(sorted(_constants(test)))
     domains: Domains = {}
-    found = _walk(test, bound, domains, constants)
+    found = _walk(test, bound, domains, constants, in_time)
     if not any(_asks(each) for thread in test.threads for each in thread.code):
         return found
     for _ in range(MOST_ROUNDS):
@@ -35,13 +35,20 @@ def all_paths(test: Test, bound: int) -> list[list[Path]]:
         if narrower == domains:
             break
         domains = narrower
-        found = _walk(test, bound, domains, constants)
+        found = _walk(test, bound, domains, constants, in_time)
     return found
 
 
-def _walk(test: Test, bound: int, domains: Domains, constants: tuple[int, ...]) -> list[list[Path]]:
+def _walk(
+    test: Test,
+    bound: int,
+    domains: Domains,
+    constants: tuple[int, ...],
+    in_time: Callable[[], None],
+) -> list[list[Path]]:
     return [
-        Walker(test, agent, bound, domains, constants).paths() for agent in range(len(test.threads))
+        Walker(test, agent, bound, domains, constants, in_time).paths()
+        for agent in range(len(test.threads))
     ]
 
 
@@ -71,25 +78,25 @@ class _Narrowing:
     """The values that the writes of some paths can write."""
 
     def __init__(self, test: Test, paths: list[list[Path]]) -> None:
-        self.initial = {each.region: each.initial for each in test.named.values()}
-        self.writes: dict[Region, list[Value]] = {}
-        self.word: dict[int, Region] = {}
+        self.initial = {each.word: each.initial for each in test.named.values()}
+        self.writes: dict[object, list[Value]] = {}
+        self.word: dict[int, object] = {}
         for agent, each in enumerate(paths):
             for path in each:
                 self._note(agent, path)
 
     def _note(self, agent: int, path: Path) -> None:
         for step, taken in enumerate(path.steps):
-            read = [a.region for a in taken.instruction.accesses if a.role in _READS]
+            read = [a.region.word for a in taken.instruction.accesses if a.role in _READS]
             for index, region in enumerate(read):
                 self.word[read_variable(agent, step, index).get_id()] = region
-            written = [a.region for a in taken.instruction.accesses if a.role in _WRITES]
+            written = [a.region.word for a in taken.instruction.accesses if a.role in _WRITES]
             for region, value in zip(written, taken.writes, strict=True):
                 self.writes.setdefault(region, []).append(value)
 
     def domains(self) -> Domains:
         """The least sets of values that are closed under all writes."""
-        found: dict[Region, set[int] | None] = {
+        found: dict[object, set[int] | None] = {
             region: {value} for region, value in self.initial.items()
         }
         changed = True
@@ -100,7 +107,7 @@ class _Narrowing:
         return {region: None if v is None else frozenset(v) for region, v in found.items()}
 
     def _grow(
-        self, found: dict[Region, set[int] | None], region: Region, values: list[Value]
+        self, found: dict[object, set[int] | None], region: object, values: list[Value]
     ) -> bool:
         known = found.get(region)
         if known is None:
@@ -115,12 +122,12 @@ class _Narrowing:
         found[region] = new
         return new != known
 
-    def _values(self, found: dict[Region, set[int] | None], value: Value) -> set[int] | None:
+    def _values(self, found: dict[object, set[int] | None], value: Value) -> set[int] | None:
         if isinstance(value, int):
             return {value}
         return self._of_term(found, value)
 
-    def _of_term(self, found: dict[Region, set[int] | None], term: Any) -> set[int] | None:
+    def _of_term(self, found: dict[object, set[int] | None], term: Any) -> set[int] | None:
         if z3.is_int_value(term):
             return {term.as_long()}
         if z3.is_app_of(term, z3.Z3_OP_ITE):

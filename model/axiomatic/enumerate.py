@@ -20,7 +20,7 @@ from ..rules import TABLE, RuleTable
 from .axioms import AXIOMS, AxiomTable
 from .candidates import Candidate, Candidates
 from .code import Condition, Final, RegisterAt, State, Test, holds, quantities
-from .combos import combinations
+from .combos import choices
 from .hangs import hangs
 from .outcome import Outcome
 from .picture import picture
@@ -84,6 +84,8 @@ class Enumerator:
         self.candidates = Candidates(query.axioms, query.count)
         self.states: dict[tuple[int, ...], None] = {}
         self.races: dict[tuple[object, ...], None] = {}
+        self.finals = {name: query.test.named[name].word for name in _finals(query.test)}
+        self.judged: set[tuple[int, int]] = set()
         self.on_registers = _only_registers(query.test.filter)
 
     def run(self) -> None:
@@ -113,13 +115,12 @@ class Enumerator:
 
     def _states(self, traces: list[list[Trace]]) -> None:
         finished = [[t for t in each if t.repeats < 0 and not t.cut] for each in traces]
-        for chosen in combinations(self.test, finished):
-            if self.on_registers and not holds(self.test.filter, self._registers(chosen)):
+        for setting, chosen in choices(self.test, finished, self.settings, self.candidates.prune):
+            registers = self._registers(chosen)
+            if setting.stuck or (self.on_registers and not holds(self.test.filter, registers)):
                 continue
-            for setting in self.settings.of(chosen):
-                if not setting.stuck:
-                    for candidate in self.candidates.of(setting, chosen):
-                        self._judge(candidate)
+            for candidate in self.candidates.of(setting, chosen):
+                self._judge(candidate, registers)
         self.outcome.states = [
             dict(zip(self.test.observed, state, strict=True)) for state in sorted(self.states)
         ]
@@ -136,7 +137,7 @@ class Enumerator:
             if isinstance(each, RegisterAt) and each.thread == thread.name
         }
 
-    def _judge(self, candidate: Candidate) -> None:
+    def _judge(self, candidate: Candidate, registers: State) -> None:
         """Adds the final states of the candidate, if some coherence order makes it consistent."""
         choices = self.candidates.locations(candidate)
         if choices is None:
@@ -145,8 +146,7 @@ class Enumerator:
         for found in choices.values():
             number *= len(found)
         self.outcome.executions += number
-        registers = self._registers(candidate.traces)
-        regions = {name: self.test.named[name].region for name in _finals(self.test)}
+        regions = self.finals
         finals = {
             region: sorted({candidate.values[w] for maximal in choices[region] for w in maximal})
             for region in dict.fromkeys(regions.values())
@@ -177,7 +177,10 @@ class Enumerator:
 
     def _races(self, candidate: Candidate) -> None:
         skeleton = candidate.setting.skeleton
-        after, before = candidate.cause, ~candidate.cause
+        if (id(skeleton), id(candidate.causes)) in self.judged:
+            return  # the same accesses in the same order
+        self.judged.add((id(skeleton), id(candidate.causes)))
+        after, before = candidate.causes.cause, ~candidate.causes.cause
         for event in range(len(skeleton.accesses)):
             ordered = after.rows[event] | before.rows[event] | skeleton.strong.rows[event]
             for other in members(skeleton.conflicts[event] & ~ordered):

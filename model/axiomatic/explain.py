@@ -15,7 +15,7 @@ from ..program import BudgetExceeded
 from .axioms import Axiom
 from .candidates import Candidate, Candidates, FenceView, OrderView
 from .code import Final, RegisterAt, State, Test, holds
-from .combos import combinations
+from .combos import choices
 from .enumerate import Query
 from .location import View, Word, coherence_orders, obeys
 from .outcome import EdgeView, Picture
@@ -32,33 +32,31 @@ def forbidden(query: Query, traces: list[list[Trace]], settings: Settings) -> Pi
     """A candidate whose outcome is the condition's (of a forall, its negation), drawn with what
     forbids it; None when no combination of reads gives that outcome."""
     nearest: tuple[int, Attempt] | None = None
-    for attempt in islice(_attempts(query, traces, settings), MOST_LOOKED_AT):
-        broken = len(attempt.broken)
-        if broken and (nearest is None or broken < nearest[0]):
-            nearest = (broken, attempt)
-            if broken == 1:
-                break
+    try:
+        for attempt in islice(_attempts(query, traces, settings), MOST_LOOKED_AT):
+            query.in_time()
+            broken = len(attempt.broken)
+            if broken and (nearest is None or broken < nearest[0]):
+                nearest = (broken, attempt)
+                if broken == 1:
+                    break
+    except BudgetExceeded:
+        pass  # the nearest so far will do
     return None if nearest is None else nearest[1].picture()
 
 
 def _attempts(query: Query, traces: list[list[Trace]], settings: Settings) -> Iterator[Attempt]:
     finished = [[t for t in each if t.repeats < 0 and not t.cut] for each in traces]
     candidates = Candidates(query.axioms)
-    for chosen in combinations(query.test, finished):
+    for setting, chosen in choices(query.test, finished, settings, prune=False):
         registers = _registers(query.test, chosen)
-        if not _possible(query.test, registers):
+        if setting.stuck or not _possible(query.test, registers):
             continue
-        try:
-            possible = settings.of(chosen)
-        except BudgetExceeded:
-            return
-        for setting in possible:
-            if not setting.stuck:
-                for candidate, dep in candidates.every(setting, chosen):
-                    for sc in candidates.fence_orders(setting):
-                        attempt = Attempt(query, replace(candidate, sc=sc), dep, registers)
-                        if attempt.satisfies:
-                            yield attempt
+        for candidate, dep in candidates.every(setting, chosen):
+            for sc in candidates.fence_orders(setting):
+                attempt = Attempt(query, replace(candidate, sc=sc), dep, registers)
+                if attempt.satisfies:
+                    yield attempt
 
 
 def _registers(test: Test, traces: tuple[Trace, ...]) -> State:
@@ -102,10 +100,10 @@ class Attempt:
         """Chooses coherence orders that give the condition's outcome, with few axioms broken."""
         test = self.query.test
         finals = {e.location: e for e in test.observed if isinstance(e, Final)}
-        regions = {test.named[name].region: final for name, final in finals.items()}
+        regions = {test.named[name].word: final for name, final in finals.items()}
         for region, word in self.words.items():
             best: tuple[int, int, Relation] | None = None
-            for co in coherence_orders(word, word.local(self.candidate.cause)):
+            for co in coherence_orders(word, self.candidate.causes.of(word)[1]):
                 maximal = [w for w in word.writes if not co.rows[w]] or word.writes
                 for last in maximal:
                     value = self.candidate.values[word.events[last]]
@@ -137,7 +135,7 @@ class Attempt:
 
     def _view(self, word: Word, co: Relation) -> View:
         sources = tuple(self.candidate.rf[read] for read in word.reads)
-        base, cause = word.local(self.candidate.base), word.local(self.candidate.cause)
+        base, cause = self.candidate.causes.of(word)
         return word.view(sources, co, base, cause)
 
     @property
@@ -278,10 +276,10 @@ class Chain:
         name = self.letters.of_event
         if a >= len(self.skeleton.accesses):
             return [EdgeView("co", name[a], name[b], "initial value")]
-        if self.candidate.base.rows[a] >> b & 1:
+        if self.candidate.causes.base.rows[a] >> b & 1:
             return self._base(a, b)
         for middle in members(self.candidate.observed.rows[a]):
-            if self.candidate.base.rows[middle] >> b & 1:
+            if self.candidate.causes.base.rows[middle] >> b & 1:
                 seen = EdgeView("rf", name[a], name[middle], "observation")
                 return [seen, *self._base(middle, b)]
         return [EdgeView("sync", name[a], name[b], "causality")]

@@ -1,8 +1,9 @@
 """The consistent executions of one skeleton as a formula (PTX ISA §8.9, §8.10).
 
 There is a variable for each value, for each pair of reads-from and coherence, and for the order of
-each two fences.sc. Every axiom forbids something of relations that it only adds up, so it is enough
-to demand that the relations contain what they must; more of them only forbids more.
+each two fences.sc. It is enough to demand that the relations contain what they must: axioms forbid,
+so more pairs only forbid more, and leave fewer writes that are coherence-maximal. (The `-` of
+sc-per-location speaks of morally strong writes, whose order is exact.)
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import z3
 
 from ..graph import members
-from ..program import Region
 from .axioms import AxiomTable
+from .code import Act, Test
+from .path import read_variable
 from .settings import Setting
 from .symbolic import Matrix, Symbolic, closed, demand
 from .symbols import Formula, Value, both, compared, conjunction, disjunction, either, implies
@@ -54,6 +56,13 @@ class _Order:
     dep: Symbolic
 
 
+def speculated(test: Test) -> set[int]:
+    """The numbers that a test stores or begins with."""
+    initial = {location.initial for location in test.named.values()}
+    acts = (each for thread in test.threads for each in thread.code if isinstance(each, Act))
+    return initial | {n for act in acts for n in act.operands if isinstance(n, int)}
+
+
 class Execution:
     """The formula of one skeleton, without what a path says of it."""
 
@@ -75,13 +84,28 @@ class Execution:
             Matrix(self.rf), Matrix(self.co), Matrix(self.fr), Matrix(self.base),
             Matrix(self.cause), self.strong, self.po_loc,
         )  # fmt: skip
-        for axiom in self.axioms.about("location"):
-            yield from demand(axiom.demand, axiom.relation(view), self.events, axiom.name)
+        yield from self._obey("location", view)
 
     def thin_air(self, dependent: Pairs) -> Iterator[Formula]:
         """The axioms about dependencies, which depend on the paths."""
-        view = _Order(Matrix(self.rf), Matrix(dependent))
-        for axiom in self.axioms.about("order"):
+        dep = Matrix(dependent)
+        yield from self._obey("order", _Order(Matrix(self.rf), dep))
+        if not self.axioms.about("order"):
+            derived = Matrix(self._derived()) @ dep
+            yield from demand("acyclic", derived, self.events, "derived")
+
+    def _derived(self) -> Pairs:
+        """Reads-from of values that are no number of the test: without the axioms, only those
+        numbers come out of nothing, so that the states stay few."""
+        numbers = sorted(speculated(self.skeleton.test))
+        guessed = {
+            read: disjunction(compared("eq", value, each) for each in numbers)
+            for read, value in self.read.items()
+        }
+        return {(w, read): both(chosen, no(guessed[read])) for (w, read), chosen in self.rf.items()}
+
+    def _obey(self, about: str, view: Any) -> Iterator[Formula]:
+        for axiom in self.axioms.about(about):
             yield from demand(axiom.demand, axiom.relation(view), self.events, axiom.name)
 
     # --- values and reads-from ---------------------------------------------------------------
@@ -91,7 +115,7 @@ class Execution:
         """What each write writes: a variable, or the initial value."""
         skeleton = self.skeleton
         found: dict[int, Value] = {
-            skeleton.initial[word.region]: word.initial for word in skeleton.words
+            skeleton.initial[word.word]: word.initial for word in skeleton.words
         }
         for _, writes in skeleton.events_of.values():
             found.update((write, z3.Int(f"write {write}")) for write in writes)
@@ -100,8 +124,6 @@ class Execution:
     @cached_property
     def read(self) -> dict[int, Value]:
         """The variable of each read: that of the paths."""
-        from .paths import read_variable
-
         return {
             read: read_variable(where.agent, where.step, index)
             for where, (reads, _) in self.skeleton.events_of.items()
@@ -248,7 +270,7 @@ class Execution:
         """Is no write coherence-after this one?"""
         return conjunction(no(self.co[write, other]) for other in self.after(write))
 
-    def last(self, region: Region, value: Value) -> Formula:
+    def last(self, region: object, value: Value) -> Formula:
         """Can the value be the final one (§8.9.6)?"""
         _, writes = self.skeleton.by_region[region]
         return disjunction(
@@ -275,9 +297,7 @@ class Execution:
         order = sc | Matrix(dict.fromkeys(self.skeleton.fence_po, True))
         yield from demand("acyclic", order, fences, "fence")
         cause = {(a, b): self._any(ways) for b in fences for a, ways in self.fence_ways[b].items()}
-        for axiom in self.axioms.about("fences"):
-            relation = axiom.relation(_Fences(sc, Matrix(cause)))
-            yield from demand(axiom.demand, relation, fences, axiom.name)
+        yield from self._obey("fences", _Fences(sc, Matrix(cause)))
 
     @cached_property
     def racing(self) -> dict[tuple[int, int], Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from .candidates import Candidates
 from .code import Test
-from .combos import combinations
+from .combos import choices
 from .settings import Setting, Settings
 from .traces import Trace
 
@@ -22,13 +22,11 @@ def hangs(
     """A sentence for each way not to end. Errors: BudgetExceeded."""
     complete = [[trace for trace in each if not trace.cut] for each in traces]
     found: dict[str, None] = {}
-    for chosen in combinations(test, complete):
-        repeating = any(trace.repeats >= 0 for trace in chosen)
-        for setting in settings.of(chosen):
-            if repeating or setting.stuck:
-                text = describe(test, setting, chosen)
-                if text not in found and _possible(setting, chosen, candidates):
-                    found[text] = None
+    for setting, chosen in choices(test, complete, settings, candidates.prune):
+        if setting.stuck or any(trace.repeats >= 0 for trace in chosen):
+            text = describe(test, setting, chosen)
+            if text not in found and _possible(setting, chosen, candidates):
+                found[text] = None
     return tuple(sorted(found))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..graph import members
-from ..program import Region
 from .axioms import AxiomTable
 from .relations import Relation
 from .skeleton import Skeleton
@@ -32,10 +31,25 @@ class View:
     po_loc: Relation
 
 
+class Causes:
+    """Base causality and causality order of a candidate, and of its words by their numbers."""
+
+    def __init__(self, base: Relation, cause: Relation) -> None:
+        self.base = base
+        self.cause = cause
+        self._local: dict[Word, tuple[Relation, Relation]] = {}
+
+    def of(self, word: Word) -> tuple[Relation, Relation]:
+        found = self._local.get(word)
+        if found is None:
+            found = self._local[word] = (word.local(self.base), word.local(self.cause))
+        return found
+
+
 class Word:
     """The events of one word, numbered 0, 1, ... for small relations."""
 
-    def __init__(self, skeleton: Skeleton, region: Region) -> None:
+    def __init__(self, skeleton: Skeleton, region: object) -> None:
         reads, writes = skeleton.by_region[region]
         self.events = sorted({*reads, *writes})
         self.index = {event: number for number, event in enumerate(self.events)}
@@ -71,35 +85,30 @@ class LocationJudge:
     def __init__(self, skeleton: Skeleton, axioms: AxiomTable) -> None:
         self.axioms = axioms.about("location")
         self.coherence = "coherence" in axioms
+        self.per_location = "sc-per-location" in axioms
         self.words = {region: Word(skeleton, region) for region in skeleton.by_region}
         self._known: dict[tuple[object, ...], list[Choice]] = {}
 
     def choices(
-        self,
-        region: Region,
-        rf: dict[int, int],
-        base: Relation,
-        cause: Relation,
-        lasting: int,
-        silent: int,
+        self, region: object, rf: dict[int, int], causes: Causes, lasting: int, silent: int
     ) -> list[Choice]:
         """The maximal writes of every coherence order that breaks no axiom."""
         word = self.words[region]
-        sources = tuple(rf[read] for read in word.reads)
-        bases, causes = word.local(base), word.local(cause)
-        key = (region, sources, tuple(bases.rows), tuple(causes.rows), lasting, silent)
-        if key not in self._known:
-            found = self._judge(word, sources, bases, causes, lasting, silent)
-            self._known[key] = list(found)
-        return self._known[key]
+        sources = tuple([rf[read] for read in word.reads])
+        base, cause = causes.of(word)
+        key = (region, sources, tuple(base.rows), tuple(cause.rows), lasting, silent)
+        found = self._known.get(key)
+        if found is None:
+            judged = self._judge(word, sources, base, cause, lasting, silent)
+            found = self._known[key] = list(judged)
+        return found
 
     def some_order(self, candidate: Candidate) -> Relation:
         """One coherence order of all words that the axioms allow."""
         rows = [0] * candidate.setting.skeleton.size
         for word in self.words.values():
             sources = tuple(candidate.rf[read] for read in word.reads)
-            base, cause = word.local(candidate.base), word.local(candidate.cause)
-            co = next(iter(self.orders(word, sources, base, cause)))
+            co = next(iter(self.orders(word, sources, *candidate.causes.of(word))))
             for a, b in co.pairs():
                 rows[word.events[a]] |= 1 << word.events[b]
         return Relation(rows)
@@ -122,7 +131,9 @@ class LocationJudge:
         self, word: Word, sources: Choice, base: Relation, cause: Relation
     ) -> Iterator[Relation]:
         """The coherence orders (of local numbers) that break no axiom."""
-        for co in coherence_orders(word, cause, self.coherence):
+        read = word.strong & Relation.of(len(word.events), word.pairs(sources))
+        forced = read.within(word.write_bits) if self.per_location else None
+        for co in coherence_orders(word, cause, self.coherence, forced):
             view = word.view(sources, co, base, cause)
             demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
             if all(obeys(demand, relation) for demand, relation in demands):
@@ -153,13 +164,16 @@ def _last(
 
 
 def coherence_orders(
-    word: Word, cause: Relation, by_causality: bool = True
+    word: Word, cause: Relation, by_causality: bool = True, forced: Relation | None = None
 ) -> Iterator[Relation]:
     """Coherence (§8.9.6): what causality orders, and morally strong writes one way or the other;
-    the initial write first. Racing writes stay unrelated."""
+    the initial write first. Racing writes stay unrelated. `forced` pairs can only go one way: an
+    atomic comes after what it reads."""
     rows = [0] * len(word.events)
     if by_causality:
         rows = list(cause.within(word.write_bits).rows)
+    if forced is not None:
+        rows = [a | b for a, b in zip(rows, forced.rows, strict=True)]
     rows[word.initial] |= word.write_bits & ~(1 << word.initial)
     base = Relation(rows).plus()
     open_pairs = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..run import Where
-from .paths import Path
+from .path import Path
 from .skeleton import Skeleton
 
 Pairs = dict[tuple[int, int], bool]

@@ -7,14 +7,14 @@ assumed on the way is the path's condition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import z3
 
 from ..instructions import Instruction, Role
-from ..program import BudgetExceeded, Region
+from ..program import BudgetExceeded
 from .code import (
     Act,
     AddressOf,
@@ -33,7 +33,7 @@ from .code import (
     Thread,
 )
 from .liveness import live_registers
-from .schedules import SYNCHRONIZES
+from .path import NONE, Head, Path, Reads, Taken, read_variable
 from .shadows import follows_registers, shadow, with_registers
 from .symbols import (
     Formula,
@@ -47,71 +47,11 @@ from .symbols import (
 
 MOST_PATHS = 2_000
 """Of one thread."""
+UNITS = 5_000_000
+"""z3's work for one question; a path on which it does not know is kept."""
 
-ReadAt = tuple[int, int]
-"""A read of the thread: its step, and which read of the step."""
-Reads = frozenset[ReadAt]
-NONE: Reads = frozenset()
-Domains = dict[Region, frozenset[int] | None]
+Domains = dict[object, frozenset[int] | None]
 """The values that a word can have, where they are known to be few."""
-
-
-def read_variable(agent: int, step: int, index: int) -> Value:
-    return z3.Int(f"read {agent} {step} {index}")
-
-
-@dataclass(frozen=True)
-class Taken:
-    """An executed instruction: what it reads and writes, and the reads that its writes (each) and
-    its execution depend on."""
-
-    act: Act
-    instruction: Instruction
-    reads: tuple[Value, ...]
-    writes: tuple[Value, ...]
-    needs: tuple[Reads, ...]
-    control: Reads
-
-    @property
-    def silent(self) -> Formula:
-        """Can nobody tell that it was executed? Then it writes nothing, or back what it read."""
-        if isinstance(self.instruction, SYNCHRONIZES) or self.instruction.signals:
-            return False
-        if not self.writes:
-            return True
-        alone = [each.role for each in self.instruction.accesses] == [Role.ATOMIC]
-        return alone and compared("eq", self.reads[0], self.writes[0])
-
-
-@dataclass(frozen=True)
-class Head:
-    """A visit of a loop's head: the live registers' values and the number of steps until then."""
-
-    pc: int
-    live: tuple[Value, ...]
-    steps: int
-
-
-@dataclass(frozen=True)
-class Path:
-    """A path, or (while it is walked) its first part: `pc` is the next statement.
-
-    `repeats`: the step from which it goes on for ever, if it does. `cut`: why it was given up.
-    """
-
-    pc: int
-    registers: dict[str, tuple[Value, Reads]]
-    steps: tuple[Taken, ...] = ()
-    conditions: tuple[Formula, ...] = ()
-    facts: tuple[Formula, ...] = ()
-    """What the domains say of its reads; only to leave out paths that cannot be."""
-    control: Reads = NONE
-    heads: tuple[Head, ...] = ()
-    repeats: int = -1
-    cut: str = ""
-
-    def value(self, register: str) -> Value:
-        return self.registers.get(register, (0, NONE))[0]
 
 
 @dataclass
@@ -123,6 +63,7 @@ class Walker:
     bound: int
     domains: Domains
     constants: tuple[int, ...]
+    in_time: Callable[[], None]
     made: dict[tuple[object, ...], Instruction | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,19 +80,21 @@ class Walker:
             self.located.setdefault(address, self.test.named[name])
         self.follows = follows_registers(self.test)
         self.solver: Any = z3.SimpleSolver()
+        self.solver.set(rlimit=UNITS)
 
     def paths(self) -> list[Path]:
-        """Errors: BudgetExceeded when there are too many."""
+        """Errors: BudgetExceeded when there are too many, and those of `in_time`."""
         start = {name: (self._constant(value), NONE) for name, value in self.thread.registers}
         stack, found = [Path(0, start)], list[Path]()
         while stack:
+            self.in_time()
             path = stack.pop()
             if path.pc >= len(self.code) or path.repeats >= 0 or path.cut:
                 found.append(path)
             elif path.pc in self.heads:
-                stack += self._head(path)
+                stack += reversed(list(self._head(path)))
             else:
-                stack += self._step(path)
+                stack += reversed(list(self._step(path)))
             if len(found) + len(stack) > MOST_PATHS:
                 raise BudgetExceeded(f"{self.thread.name} has more than {MOST_PATHS} paths")
         return found
@@ -174,21 +117,21 @@ class Walker:
         """At a loop's head: as it was on an earlier visit, with nothing changed, or new."""
         live = tuple(path.value(register) for register in self.live[path.pc])
         before = [head for head in path.heads if head.pc == path.pc]
-        going: Path | None = path
         for head in reversed(before):
             same = self._unchanged(path, head, live)
-            repeating = self._assume(going, same)
+            repeating = self._assume(path, same)
             if repeating is not None:
                 yield replace(repeating, repeats=head.steps)
-            going = self._assume(going, negation(same))
-            if going is None:
+            changed = self._assume(path, negation(same))
+            if changed is None:
                 return
+            path = changed
         if len(before) > self.bound:
             line = self.code[path.pc].place.line
-            yield replace(going, cut=f"the loop at line {line}")
+            yield replace(path, cut=f"the loop at line {line}")
             return
-        going = replace(going, heads=(*path.heads, Head(path.pc, live, len(path.steps))))
-        yield from self._step(going)
+        head = Head(path.pc, live, len(path.steps))
+        yield from self._step(replace(path, heads=(*path.heads, head)))
 
     def _unchanged(self, path: Path, head: Head, live: tuple[Value, ...]) -> Formula:
         silent = (taken.silent for taken in path.steps[head.steps :])
@@ -306,7 +249,7 @@ class Walker:
         given = [self._value(path, operand) for operand in act.operands]
         pointers = NONE.union(*(self._value(path, operand)[1] for operand in act.addresses))
         step = len(path.steps)
-        words = [a.region for a in instruction.accesses if a.role in (Role.READ, Role.ATOMIC)]
+        words = [a.region.word for a in instruction.accesses if a.role in (Role.READ, Role.ATOMIC)]
         read = [
             (read_variable(self.agent, step, n), frozenset(((step, n),))) for n in range(len(words))
         ]
@@ -329,7 +272,7 @@ class Walker:
         registers = {**path.registers, act.result: (value, needs | pointers)}
         return replace(path, registers=registers)
 
-    def _fact(self, variable: Value, word: Region) -> Formula:
+    def _fact(self, variable: Value, word: object) -> Formula:
         values = self.domains.get(word)
         if values is None:
             return True

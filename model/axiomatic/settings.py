@@ -52,7 +52,35 @@ class Setting:
     order: Order
     executed: tuple[int, ...]
     stuck: tuple[int, ...]
+    _sources: dict[bool, dict[int, list[int]]] = field(default_factory=dict, init=False)
     """Threads that wait for ever."""
+
+    def sources(self, prune: bool) -> dict[int, list[int]]:
+        """The writes that each read may see: with `prune` those which causality without ties
+        lets it see, else all of its word."""
+        if prune not in self._sources:
+            self._sources[prune] = {
+                read: [write for write in writes if write != read]
+                for reads, writes in self.skeleton.by_region.values()
+                for read in reads
+            }
+            if prune:
+                for read, writes in self._sources[prune].items():
+                    writes[:] = [write for write in writes if self._visible(read, write, writes)]
+        return self._sources[prune]
+
+    def _visible(self, read: int, write: int, writes: list[int]) -> bool:
+        """The read does not come before the write, nor after one that overwrote it."""
+        base = self.order.before(frozenset()).accesses
+        initial = self.skeleton.initial[self.skeleton.region(read)]
+        if write != initial and base[write] >> read & 1:
+            return False
+        return not any(
+            other not in (write, read, initial)
+            and base[read] >> other & 1
+            and (write == initial or base[other] >> write & 1)
+            for other in writes
+        )
 
 
 @dataclass

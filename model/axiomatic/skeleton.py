@@ -18,13 +18,15 @@ from ..build import build_graph
 from ..composition import Context, Edge, Label
 from ..graph import AccessEvent, Graph
 from ..instructions import Instruction, Pool, Proxy, Role, Scope, Sem
-from ..program import Agent, Barrier, Places, Program, Region, Step
+from ..program import Agent, Barrier, Places, Program, Step
 from ..readings import Reading
 from ..rules import RuleTable
 from ..run import Run, Where
 from .code import Branch, Location, Test, Thread
 from .relations import Relation
 
+Word = tuple[object, ...]
+"""See `Region.word`."""
 READS = (Role.READ, Role.ATOMIC)
 WRITES = (Role.WRITE, Role.ATOMIC)
 
@@ -122,24 +124,25 @@ class Skeleton:
     # --- events ------------------------------------------------------------------------------
 
     @cached_property
-    def initial(self) -> dict[Region, int]:
+    def initial(self) -> dict[Word, int]:
         """The event of each word's initial write."""
-        return {word.region: len(self.accesses) + n for n, word in enumerate(self.words)}
+        return {word.word: len(self.accesses) + n for n, word in enumerate(self.words)}
 
-    def region(self, event: int) -> Region:
+    def region(self, event: int) -> Word:
+        """The word that an event accesses."""
         if event < len(self.accesses):
-            return self.accesses[event].access.region
-        return self.words[event - len(self.accesses)].region
+            return self.accesses[event].access.region.word
+        return self.words[event - len(self.accesses)].word
 
     @cached_property
-    def by_region(self) -> dict[Region, tuple[list[int], list[int]]]:
+    def by_region(self) -> dict[Word, tuple[list[int], list[int]]]:
         """The reads and the writes of each word; atomic accesses are both."""
-        found: dict[Region, tuple[list[int], list[int]]] = {
+        found: dict[Word, tuple[list[int], list[int]]] = {
             region: ([], [event]) for region, event in self.initial.items()
         }
         for event in self.accesses:
-            if event.access.region in found:
-                reads, writes = found[event.access.region]
+            if event.access.region.word in found:
+                reads, writes = found[event.access.region.word]
                 if event.access.role in READS:
                     reads.append(event.number)
                 if event.access.role in WRITES:

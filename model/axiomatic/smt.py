@@ -17,12 +17,9 @@ import z3
 from ..program import BudgetExceeded
 from .code import (
     Act,
-    Compare,
-    Condition,
     Final,
     Quantity,
     RegisterAt,
-    State,
     Test,
     holds,
     quantities,
@@ -31,19 +28,18 @@ from .domains import all_paths
 from .enumerate import Query
 from .formula import Execution
 from .outcome import Outcome
+from .path import Path
 from .path_dependencies import dependent
-from .paths import Path
 from .races import RaceKey, races_of
 from .settings import Setting, Settings
 from .symbols import (
     Formula,
     Value,
     compared,
-    conjunction,
+    condition_formula,
     corrections,
     disjunction,
     has_opaque,
-    negation,
     number,
     opaque_terms,
     require,
@@ -93,7 +89,7 @@ class Solver:
 
     def paths(self) -> list[list[Path]]:
         """The complete paths of each thread; says which loops the bound cut."""
-        found = all_paths(self.test, self.query.bound)
+        found = all_paths(self.test, self.query.bound, self.query.in_time)
         for reason in dict.fromkeys(path.cut for each in found for path in each if path.cut):
             self.cut(f"{reason} goes round more than {self.query.bound} times")
         return [[path for path in each if not path.cut] for each in found]
@@ -121,29 +117,33 @@ class Solver:
         with problem.on(chosen):
             registers = _registers(self.test, chosen)
             if self.on_registers:
-                problem.require(formula(self.test.filter, registers))
+                problem.require(condition_formula(self.test.filter, registers))
             self._races(problem, chosen)
-            finals = {
+            finals: dict[Quantity, Value] = {
                 each: z3.Int(f"final {each.location}")
                 for each in self.test.observed
                 if isinstance(each, Final)
             }
             for each, value in finals.items():
-                region = self.test.named[each.location].region
-                problem.require(problem.execution.last(region, value))
+                problem.require(self._last(problem, each, value))
             quantity: dict[Quantity, Value] = {**registers, **finals}
             if not self.on_registers:
-                problem.require(formula(self.test.filter, quantity))
+                problem.require(condition_formula(self.test.filter, quantity))
             self._enumerate(problem, [quantity[each] for each in self.test.observed])
 
+    def _last(self, problem: Problem, each: Quantity, value: Value) -> Formula:
+        assert isinstance(each, Final)
+        return problem.execution.last(self.test.named[each.location].word, value)
+
     def _enumerate(self, problem: Problem, observed: list[Value]) -> None:
+        differs = _Difference(observed)
         for state in self.seen:
-            problem.require(_differs(observed, state))
+            problem.require(differs.of(state))
         while (model := problem.model()) is not None:
             state = tuple(number(model, value) for value in observed)
             self.seen[state] = None
             self.outcome.executions += 1
-            problem.require(_differs(observed, state))
+            problem.require(differs.of(state))
 
     def _report(self) -> None:
         self.outcome.states = [
@@ -315,22 +315,19 @@ def _registers(test: Test, chosen: Chosen) -> dict[Quantity, Value]:
     }
 
 
-def _differs(observed: Sequence[Value], state: Sequence[int]) -> Formula:
-    pairs = zip(observed, state, strict=True)
-    return disjunction(compared("ne", value, known) for value, known in pairs)
+class _Difference:
+    """Formulas that say that the observed values are not those of a state."""
 
+    def __init__(self, observed: Sequence[Value]) -> None:
+        self.observed = observed
+        self.made: dict[tuple[int, int], Formula] = {}
 
-def formula(condition: Condition, quantity: dict[Quantity, Value] | State) -> Formula:
-    """A condition on a final state."""
-    if isinstance(condition, Compare):
-        left, right = (
-            each if isinstance(each, int) else quantity[each]
-            for each in (condition.left, condition.right)
-        )
-        return compared(condition.comparison, left, right)
-    parts = [formula(part, quantity) for part in condition.parts]
-    if condition.kind == "and":
-        return conjunction(parts)
-    if condition.kind == "or":
-        return disjunction(parts)
-    return negation(parts[0])
+    def of(self, state: Sequence[int]) -> Formula:
+        return disjunction(self._unequal(index, known) for index, known in enumerate(state))
+
+    def _unequal(self, index: int, known: int) -> Formula:
+        found = self.made.get((index, known))
+        if found is None:
+            found = compared("ne", self.observed[index], known)
+            self.made[index, known] = found
+        return found

@@ -8,12 +8,12 @@ that it decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import z3
 
-from .code import Act, Apply, Arithmetic, Term, Test
+from .code import Act, Apply, Arithmetic, Compare, Condition, Quantity, Term, Test
 
 Value = Any
 """A Python integer, or a z3 term of sort Int."""
@@ -110,6 +110,20 @@ def _compared(comparison: str, left: Value, right: Value) -> Formula:
     return left > right if comparison == "gt" else left >= right
 
 
+def condition_formula(condition: Condition, quantity: Mapping[Quantity, Value]) -> Formula:
+    """A condition on a final state."""
+    if isinstance(condition, Compare):
+        left, right = (
+            each if isinstance(each, int) else quantity[each]
+            for each in (condition.left, condition.right)
+        )
+        return compared(condition.comparison, left, right)
+    parts = [condition_formula(part, quantity) for part in condition.parts]
+    if condition.kind == "and":
+        return conjunction(parts)
+    return disjunction(parts) if condition.kind == "or" else negation(parts[0])
+
+
 def chosen(condition: Formula, then: Value, otherwise: Value) -> Value:
     if isinstance(condition, bool):
         return then if condition else otherwise
@@ -203,4 +217,4 @@ def number(model: Any, value: Value) -> int:
 def true_in(model: Any, formula: Formula) -> bool:
     if isinstance(formula, bool):
         return formula
-    return z3.is_true(model.eval(formula, model_completion=True))
+    return bool(z3.is_true(model.eval(formula, model_completion=True)))

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 
 from ..instructions import Instruction, Role
-from ..program import BudgetExceeded, Region
+from ..program import BudgetExceeded
 from .code import (
     Act,
     AddressOf,
@@ -128,9 +128,9 @@ class Threads:
         self.by_address: dict[int, Location] = {}
         for name, number in test.addresses.items():
             self.by_address.setdefault(number, test.named[name])
-        self.domains: dict[Region, Domain] = {}
+        self.domains: dict[object, Domain] = {}
         for location in test.named.values():
-            self.domains.setdefault(location.region, Domain(location.initial))
+            self.domains.setdefault(location.word, Domain(location.initial))
         self.follows = follows_registers(test)
         self.in_loops = {place for thread in test.threads for place in _in_loops(thread)}
         if thin_air:  # without the axiom: any number may come out of nothing
@@ -169,7 +169,7 @@ class Threads:
         written = [a for a in done.instruction.accesses if a.role in (Role.WRITE, Role.ATOMIC)]
         new = False
         for access, value, ways in zip(written, done.writes, done.ways, strict=True):
-            domain = self.domains[access.region]
+            domain = self.domains[access.region.word]
             own = frozenset[Place]() if done.act.place in self.in_loops else {done.act.place}
             for way in ways:
                 if done.act.place not in way:
@@ -338,7 +338,7 @@ class Walk:
             yield _replace(point, pc=point.pc + 1)
             return
         words = [
-            self.threads.domains[access.region]
+            self.threads.domains[access.region.word]
             for access in instruction.accesses
             if access.role in READING
         ]
@@ -383,7 +383,7 @@ class Walk:
             else:
                 done = point.steps[step]
                 accesses = [a for a in done.instruction.accesses if a.role in READING]
-                chains = self.threads.domains[accesses[read].region].chains[done.reads[read]]
+                chains = self.threads.domains[accesses[read].region.word].chains[done.reads[read]]
             found = {one | other for one in found for other in chains}
             if len(found) > MOST_CHAINS:
                 return (frozenset(),)

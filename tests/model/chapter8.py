@@ -103,13 +103,12 @@ def sources(test: Test) -> Iterator[tuple[Run, Source]]:
 
 def includes(a: Event, b: Event) -> bool:
     """The scope of `a` includes the thread of `b` (§8.5)."""
-    same = {
-        Scope.CTA: a.thread.cta == b.thread.cta,
-        Scope.CLUSTER: a.thread.cluster == b.thread.cluster,
-        Scope.GPU: a.thread.gpu == b.thread.gpu,
-        Scope.SYS: True,
-    }
-    return a.scope is not None and same[a.scope]
+    return (
+        a.scope is Scope.SYS
+        or (a.scope is Scope.GPU and a.gpu == b.gpu)
+        or (a.scope is Scope.CLUSTER and a.cluster == b.cluster)
+        or (a.scope is Scope.CTA and a.cta == b.cta)
+    )
 
 
 def same_place(a: Event, b: Event) -> bool:
@@ -210,15 +209,15 @@ class Execution:
         if a.memory != b.memory:
             return False
         alias = a.address != b.address
-        if not alias and a.proxy is b.proxy and a.thread.cta == b.thread.cta:
+        if not alias and a.proxy is b.proxy and a.cta == b.cta:
             return True
         stops: list[Callable[[Event], bool]] = []
         if a.proxy is not Proxy.GENERIC:
-            stops.append(lambda f: f.crosses is a.proxy and f.thread.cta == a.thread.cta)
+            stops.append(lambda f: f.crosses is a.proxy and f.cta == a.cta)
         if alias:
             stops.append(lambda f: f.crosses == "alias")
         if b.proxy is not Proxy.GENERIC:
-            stops.append(lambda f: f.crosses is b.proxy and f.thread.cta == b.thread.cta)
+            stops.append(lambda f: f.crosses is b.proxy and f.cta == b.cta)
         fences = [f for f in self.events if f.crosses]
         return any(
             all(pair in base for pair in zip((a, *path), (*path, b), strict=False))
@@ -238,29 +237,36 @@ def fence_orders(events: Iterable[Event]) -> Iterator[Rel]:
 # --- §8.10: axioms --------------------------------------------------------------------------------
 
 
-def consistent(
-    execution: Execution, cause: Rel, writes: list[Event], reads: list[Event]
-) -> Iterator[list[Event]]:
+def consistent(execution: Execution, cause: Rel, mine: list[Event]) -> Iterator[list[Event]]:
     """The coherence-maximal writes of each coherence order of one memory that the axioms allow."""
-    related: list[tuple[Pair, ...]] = []
-    for a, b in combinations(writes, 2):
-        ways = tuple(pair for pair in ((a, b), (b, a)) if pair in cause or a.seat == INIT)
-        if a.seat == INIT:
-            related.append(((a, b),))
-        elif ways:  # Coherence (§8.10.1); both ways have no coherence order
-            related += [(way,) for way in ways]
-        elif morally_strong(a, b):
-            related.append(((a, b), (b, a)))
-    for chosen in product(*related):
-        co = plus(chosen)
-        if all(a != b for a, b in co) and allowed(execution, cause, co, reads):
+    order = frozenset(p for p in product(mine, mine) if po(*p) and morally_strong(*p))
+    writes = [event for event in mine if event.kind == "W"]
+    ways = [ways for pair in combinations(writes, 2) if (ways := directions(cause, *pair))]
+    for chosen in product(*ways):
+        co = plus(pair for way in chosen for pair in way)
+        if all(a != b for a, b in co) and allowed(execution, cause, co, order, mine):
             yield [w for w in writes if not any(a == w for a, _ in co)]
 
 
-def allowed(execution: Execution, cause: Rel, co: Rel, reads: list[Event]) -> bool:
-    rf = frozenset((execution.source[r], r) for r in reads)
-    fr = seq(((r, w) for w, r in rf), co)
-    return atomicity(fr, co, reads) and per_location(rf | co | fr, execution) and causal(rf | fr, cause)
+def directions(cause: Rel, a: Event, b: Event) -> tuple[tuple[Pair, ...], ...]:
+    """How coherence (§8.9.6) may relate two writes, by causality where that says (§8.10.1)."""
+    if a.seat == INIT:
+        return (((a, b),),)
+    caused = tuple(pair for pair in ((a, b), (b, a)) if pair in cause)
+    if caused:
+        return (caused,)
+    return (((a, b),), ((b, a),)) if morally_strong(a, b) else ()
+
+
+def allowed(execution: Execution, cause: Rel, co: Rel, order: Rel, mine: list[Event]) -> bool:
+    reads = [event for event in mine if event.kind == "R"]
+    rf = frozenset((execution.source[read], read) for read in reads)
+    fr = seq(((read, write) for write, read in rf), co)
+    return (
+        atomicity(fr, co, reads)
+        and per_location(order, rf | co | fr)
+        and causal(rf | fr, cause)
+    )
 
 
 def atomicity(fr: Rel, co: Rel, reads: list[Event]) -> bool:
@@ -274,14 +280,10 @@ def atomicity(fr: Rel, co: Rel, reads: list[Event]) -> bool:
     )
 
 
-def per_location(communication: Rel, execution: Execution) -> bool:
+def per_location(order: Rel, communication: Rel) -> bool:
     """§8.10.5. OPEN: program order between overlapping accesses by different proxies or
     addresses; the text speaks of sets of pairwise morally strong operations, so it is left out."""
-    strong = {pair for pair in communication if morally_strong(*pair)}
-    order = execution.relation(
-        lambda a, b: bool(a.memory) and po(a, b) and morally_strong(a, b)
-    )
-    return acyclic(strong | order)
+    return acyclic(order | {pair for pair in communication if morally_strong(*pair)})
 
 
 def causal(read_or_before: Rel, cause: Rel) -> bool:
@@ -326,9 +328,7 @@ def endings(test: Test, run: Run, execution: Execution, cause: Rel) -> Iterator[
     memories = dict.fromkeys(location.memory for location in test.locations)
     for memory in memories:
         mine = [e for e in (*initial_writes(test), *run.events) if e.memory == memory]
-        reads = [e for e in mine if e.kind == "R"]
-        writes = [e for e in mine if e.kind == "W"]
-        found = consistent(execution, cause, writes, reads)
+        found = consistent(execution, cause, mine)
         maximal[memory] = {run.known(write) for ends in found for write in ends}
     for values in product(*maximal.values()):
         final = dict(zip(memories, values, strict=True))
@@ -340,11 +340,16 @@ def endings(test: Test, run: Run, execution: Execution, cause: Rel) -> Iterator[
         )
 
 
-def answer(test: Test, isa: str) -> Answer:
-    """All final states, and whether an execution that ends in one has a data race."""
+def answer(test: Test, isa: str, most: int = 100_000) -> Answer:
+    """All final states, and whether an execution that ends in one has a data race.
+
+    A test with more than `most` candidates is out of the domain: it would take too long.
+    """
     states: set[State] = set()
     racy = False
-    for run, execution in executions(test, isa):
+    for number, (run, execution) in enumerate(executions(test, isa)):
+        if number == most:
+            raise OutOfDomain("too many candidates")
         base = execution.base()
         if not fence_sc(execution, base):
             continue

@@ -31,7 +31,9 @@ class Event:
     seat: int
     step: int
     kind: str
-    thread: code.Thread
+    gpu: int = -1
+    cluster: int = -1
+    cta: int = -1
     memory: str = ""
     address: str = ""
     proxy: Proxy = Proxy.GENERIC
@@ -48,14 +50,12 @@ class Event:
 
 event = cache(Event)
 
-NOBODY = code.Thread("init", ())
-
 
 @cache
 def initial_writes(test: code.Test) -> tuple[Event, ...]:
     """§8.2.6: one for each word of memory."""
     places = dict.fromkeys(location.memory for location in test.locations)
-    return tuple(event(INIT, 0, "W", NOBODY, memory, memory) for memory in places)
+    return tuple(event(INIT, 0, "W", memory=memory, address=memory) for memory in places)
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -166,6 +166,8 @@ class Strand:
 
     def act(self, act: code.Act, step: int) -> None:
         """A statement whose address or shape is not known yet has no events yet."""
+        if act.outcomes or len(act.addresses) > 1:
+            raise OutOfDomain(act.text)
         places = [self.place(address) for address in act.addresses]
         given = tuple(self.operand(operand) for operand in act.operands)
         if None in places or any(given[index] is None for index in act.shapes):
@@ -176,8 +178,7 @@ class Strand:
         locations = tuple(place for place in places if place is not None)
         shape = tuple((v or 0) if i in act.shapes else 0 for i, v in enumerate(given))
         made = act.make(code.Arguments(locations, shape, self.everyone(act)))
-        if act.outcomes or len(locations) > 1 or made is None:
-            raise OutOfDomain(act.text)
+        assert made is not None
         place = locations[0] if locations else None
         self.happen(act, made, step, place, given)
 
@@ -210,8 +211,10 @@ class Strand:
         place: code.Location | None,
         given: tuple[int | None, ...],
     ) -> None:
+        thread = self.thread
+        at = (thread.gpu, thread.cluster, thread.cta)
         make: Callable[..., Event] = lambda kind, **more: event(  # noqa: E731
-            self.seat, step, kind, self.thread, **more
+            self.seat, step, kind, *at, **more
         )
         if isinstance(made, ins.Fence):
             flags = {"acquires": made.sem.acquires, "releases": made.sem.releases}
@@ -299,7 +302,8 @@ class Hall:
 
     queues: tuple[tuple[Event, ...], ...]
     open: frozenset[Event] = frozenset()
-    done: frozenset[Key] = frozenset()
+    done: frozenset[Event] = frozenset()
+    """Who completed a barrier that does not re-arm."""
     met: Groups = frozenset()
 
     @property
@@ -307,11 +311,14 @@ class Hall:
         return {each.seat for each in self.open if bar(each).waits}
 
     def arrive(self, seat: int, everyone: dict[Key, int]) -> Hall:
-        """The next barrier of a thread; threads that come after the only execution pass."""
+        """The next barrier of a thread. Who comes after the only execution passes, after those
+        who completed it (OPEN; the row of quorum4-fail asks for it)."""
         first, *rest = self.queues[seat]
         queues = (*self.queues[:seat], tuple(rest), *self.queues[seat + 1 :])
-        if key(first) in self.done:
-            return replace(self, queues=queues)
+        before = {each for each in self.done if key(each) == key(first)}
+        if before:
+            late = {(each, first) for each in before if bar(first).waits}
+            return replace(self, queues=queues, met=self.met | late)
         return replace(self, queues=queues, open=self.open | {first}).settled(everyone)
 
     def settled(self, everyone: dict[Key, int]) -> Hall:
@@ -320,7 +327,7 @@ class Hall:
             here = {each for each in self.open if key(each) == at}
             if self.complete(here, everyone):
                 met = {(a, b) for a, b in product(here, here) if a != b and bar(b).waits}
-                done = self.done if bar(min(here, key=id)).rearms else self.done | {at}
+                done = self.done if bar(min(here, key=id)).rearms else self.done | here
                 return replace(
                     self, open=self.open - here, done=done, met=self.met | met
                 ).settled(everyone)
@@ -342,11 +349,11 @@ def bar(event: Event) -> ins.Bar:
 
 def key(event: Event) -> Key:
     """Barriers belong to a CTA."""
-    return event.thread.cta, bar(event).id
+    return event.cta, bar(event).id
 
 
 def same_cta(a: Event, b: Event) -> bool:
-    return a.thread.cta == b.thread.cta
+    return a.cta == b.cta
 
 
 def barrier_groups(test: code.Test, run: Run) -> set[Groups]:

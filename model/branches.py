@@ -16,7 +16,8 @@ from .program import BudgetExceeded, Choice, Program, Step
 
 MAX_COMBINATIONS = 64
 LOCAL = (
-    ins.Load, ins.Store, ins.Use, ins.Compute, ins.Fence, ins.FenceProxyAsync,
+    ins.Load, ins.Store, ins.Use, ins.Compute, ins.Fence, ins.FenceProxyAsync, ins.FenceProxy,
+    ins.WgmmaFence,
     ins.Tcgen05Ld, ins.Tcgen05St, ins.Tcgen05Wait, ins.Tcgen05Fence,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from .run import Where
 from .verdict import Place, Proof, ProofStep, ScheduleRow
 
 HAND_OFFS = (Edge.ARRIVE, Edge.SIGNAL, Edge.BAR_IN, Edge.CLUSTER_IN)
-UNORDERED_POOLS = (Pool.TCGEN05_LD, Pool.TCGEN05_ST, Pool.TCGEN05_MMA, Pool.BULK, Pool.CP_ASYNC)
+UNORDERED_POOLS = frozenset(Pool) - {Pool.GENERIC}
 
 
 def place_of(graph: Graph, where: Where) -> Place:
@@ -278,6 +278,7 @@ def completion(event: AccessEvent) -> str:
         Pool.TCGEN05_LD: "tcgen05.wait::ld",
         Pool.TCGEN05_ST: "tcgen05.wait::st",
         Pool.TCGEN05_MMA: "tcgen05.commit",
+        Pool.WGMMA: "wgmma.wait_group",
     }.get(event.pool, "an instruction that waits for its completion")
 
 

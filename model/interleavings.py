@@ -1,6 +1,6 @@
 """The interleavings engine: every way in which arrivals, phases and waits can match.
 
-`check.py` judges one matching and needs to know that it is the only one. Where the schedule can
+`checking.py` judges one matching and needs to know that it is the only one. Where the schedule can
 change it (a wait that laps, an arrival in another phase, a deadlock that only some schedules
 reach), this engine asks z3 for schedules until no matching is left, replays each on the barrier
 machine of `run.py`, and judges the pairs of every matching. See `smt.py` for the constraints.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from . import instructions as ins
-from .check import Checker, Question
+from .checking import Checker, Question
 from .deadlock import explain_deadlock
 from .explain import Explainer, place_of
 from .graph import AccessEvent, members

@@ -9,7 +9,7 @@ import pytest
 from lastread.kernels_abstract.ptx_parser import parse_ptx
 from lastread.kernels_abstract.ptx_program import load_ptx, program_of_ptx
 from lastread.model import instructions as ins
-from lastread.model.check import check
+from lastread.model.checking import check
 from lastread.model.program import Agent, BudgetExceeded, InputError, Program, Space
 
 HEADER = ".version 8.7\n.target sm_90\n.address_size 64\n"

@@ -13,7 +13,7 @@ import pytest
 from lastread.kernels_abstract import generate
 from lastread.kernels_abstract.ptx_program import load_ptx, program_of_ptx
 from lastread.model import instructions as ins
-from lastread.model.check import check
+from lastread.model.checking import check
 from lastread.model.program import InputError, Program
 
 HEAD_DIMS = (128, 256, 512)

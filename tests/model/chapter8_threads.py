@@ -317,16 +317,19 @@ class Hall:
         queues = (*self.queues[:seat], tuple(rest), *self.queues[seat + 1 :])
         before = {each for each in self.done if key(each) == key(first)}
         if before:
-            late = {(each, first) for each in before if bar(first).waits}
+            late = {(each, first) for each in (*before, first) if bar(first).waits}
             return replace(self, queues=queues, met=self.met | late)
         return replace(self, queues=queues, open=self.open | {first}).settled(everyone)
 
     def settled(self, everyone: dict[Key, int]) -> Hall:
-        """With every complete barrier passed; an exit can complete one, so this repeats."""
+        """With every complete barrier passed; an exit can complete one, so this repeats.
+
+        OPEN: a barrier synchronizes with itself too, which matters in ISA 6.0: §9.7.15.1 has the
+        thread's own accesses before it performed for all participants, of whom it is one."""
         for at in {key(each) for each in self.open}:
             here = {each for each in self.open if key(each) == at}
             if self.complete(here, everyone):
-                met = {(a, b) for a, b in product(here, here) if a != b and bar(b).waits}
+                met = {(a, b) for a, b in product(here, here) if bar(b).waits}
                 done = self.done if bar(min(here, key=id)).rearms else self.done | here
                 return replace(
                     self, open=self.open - here, done=done, met=self.met | met

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from lastread.model import instructions as ins
-from lastread.model.check import Question
+from lastread.model.checking import Question
 from lastread.model.interleavings import MAX_OPERATIONS, Exploration, explore, matchings
 from lastread.model.program import (
     Agent,

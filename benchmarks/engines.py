@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lastread.litmus.corpus import entries
+from lastread.litmus.corpus_tests import entries
 from lastread.litmus.diy import family
 from lastread.litmus.language import nvlabs, parse
 from lastread.model.axiomatic.code import Test

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lastread.litmus.corpus import HOME
+from lastread.litmus.corpus_tests import HOME
 from lastread.litmus.language import parse
 from lastread.model.axiomatic.explore import explore
 from lastread.model.axiomatic.outcome import Outcome

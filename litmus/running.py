@@ -20,7 +20,7 @@ from ..model.axiomatic.outcome import Outcome
 from ..model.program import BudgetExceeded, InputError
 from ..model.readings import Reading, reading_named
 from ..model.suggest import suggestion
-from . import arguments, corpus
+from . import arguments, corpus_tests
 from .alarm import alarm
 from .language import parser
 
@@ -278,10 +278,10 @@ def _files(path: Path, given: str) -> Iterator[Source | InputError]:
 
 
 def _of_the_corpus(name: str) -> Source | InputError:
-    file = corpus.find(name)
+    file = corpus_tests.find(name)
     if file is not None:
         return Source(file, name)
-    hint = suggestion(name, [path.stem for path in corpus.HOME.rglob("*.litmus")])
+    hint = suggestion(name, [path.stem for path in corpus_tests.HOME.rglob("*.litmus")])
     return InputError(f"no such file or folder, and no test of the corpus{hint}", name)
 
 

@@ -13,7 +13,6 @@ from .registers import RegisterFile
 from .run import Where
 from .strand import Bound, Strand
 
-
 GROUP_POOLS: dict[type[ins.Instruction], Pool] = {
     ins.BulkCommitGroup: Pool.BULK,
     ins.CpAsyncCommitGroup: Pool.CP_ASYNC,

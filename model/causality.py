@@ -271,9 +271,9 @@ class Causality:
         anywhere = self.context.has("pipelined-across")
         bits = 0
         for other in self.graph.accesses:
-            if anywhere or self._same_warp(other, event):
-                if other is not event and self._pairs(other, event):
-                    bits |= 1 << other.number
+            near = anywhere or self._same_warp(other, event)
+            if near and other is not event and self._pairs(other, event):
+                bits |= 1 << other.number
         return bits
 
     def _same_warp(self, one: AccessEvent, other: AccessEvent) -> bool:
@@ -326,7 +326,8 @@ class Causality:
         if proxy is Proxy.TMEM:
             return True
         anywhere = self.context.has("proxy-fence-anywhere")
-        here, tail = event.access.proxy, ()
+        here = event.access.proxy
+        tail: Chain = ()
         if here is not Proxy.GENERIC:
             tail = ((here, ALL_CTAS if anywhere and here is Proxy.ASYNC else event.cta),)
         if address != event.access.address:

@@ -12,7 +12,6 @@ from .rules import Rule, any_access
 from .run import Where
 from .strand import Strand
 
-
 WAITS_FOR_GROUPS = (ins.BulkWaitGroup, ins.CpAsyncWaitGroup, ins.WgmmaWaitGroup)
 
 

@@ -36,6 +36,8 @@ class TimeLimit(BudgetExceeded):
     """The user's time limit: what was found until then still counts."""
 
 
+Word = tuple[object, ...]
+"""A word of memory by its state space, CTA and array (`Region.word`)."""
 Places = Mapping[int, tuple[int, int]]
 """CTA -> its cluster and its GPU. CTAs that are not named share cluster 0 of GPU 0."""
 ONE_CLUSTER = (0, 0)
@@ -77,7 +79,7 @@ class Region:
         return self.array if self.index is None else f"{self.array}[{self.index}]"
 
     @cached_property
-    def word(self) -> tuple[object, ...]:
+    def word(self) -> Word:
         """The array that it is in, whatever part of it: what litmus tests call a location."""
         return (self.space, self.cta, self.array)
 

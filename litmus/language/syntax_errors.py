@@ -51,8 +51,7 @@ def syntax_mistake(error: UnexpectedInput, text: str, grammar: Lark) -> Mistake:
         return Mistake(place, f"unexpected `{shortened(token)}`; {legal}")
     assert isinstance(error, UnexpectedCharacters)
     place = Place(error.line, error.column)
-    at = error.pos_in_stream or 0
-    character = text[at : at + 1]
+    character = str(error.char)
     legal = HINTS.get(character) or f"expected {wanted(set(error.allowed or ()), grammar)}"
     return Mistake(place, f"unexpected `{character}`; {legal}")
 

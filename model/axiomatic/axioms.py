@@ -54,7 +54,8 @@ class Axiom:
     section: str
     demand: str
     about: str
-    relation: Callable[[Execution], Any]
+    relation: Callable[[Any], Any]
+    """Of an `Execution`, or of the part of one that axioms about `about` ask for."""
     says: str
 
 

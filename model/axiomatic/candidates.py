@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ..graph import members
-from ..program import Region
+from ..program import Word
 from .axioms import AxiomTable
 from .dependencies import dependencies
 from .location import Causes, LocationJudge, obeys
@@ -95,18 +95,18 @@ class Candidates:
         key = (id(setting), candidate.ties, tuple(candidate.observed.rows))
         causes = self._causes.get(key)
         if causes is None:
-            before = setting.order.before(candidate.ties).accesses
+            before = setting.order.given(candidate.ties).accesses
             causes = self._causes[key] = Causes(*causality(setting, before, candidate.observed))
         candidate.causes = causes
         if not skeleton.fences:
             return True
-        fences = setting.order.before(candidate.ties).fences
+        fences = setting.order.given(candidate.ties).fences
         view = FenceView(Relation.of(len(skeleton.fences), candidate.sc), ~Relation(list(fences)))
         return all(obeys(a.demand, a.relation(view)) for a in self.axioms.about("fences"))
 
     def locations(
         self, candidate: Candidate, lasting: int = 0, silent: int = 0
-    ) -> dict[Region, list[tuple[int, ...]]] | None:
+    ) -> dict[Word, list[tuple[int, ...]]] | None:
         """For each word the coherence-maximal writes of each coherence order that the axioms
         allow; None when some word has none. `lasting` reads must read a maximal write, `silent`
         writes apart."""

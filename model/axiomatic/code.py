@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..instructions import Instruction, Proxy
-from ..program import Barrier, Region, Space
+from ..program import Barrier, Region, Space, Word
 
 LOCATION_BYTES = 4
 """Every location is one 32-bit word; copies and transaction counts are in bytes of it."""
@@ -62,7 +62,7 @@ class Location:
         return Region(self.space, self.cta, (start, end), array=self.memory)
 
     @property
-    def word(self) -> tuple[object, ...]:
+    def word(self) -> Word:
         """Names with equal words are names of the same bytes."""
         return self.region.word
 
@@ -334,7 +334,7 @@ class Test:
     condition_text: str = ""
     """The quantified condition as written, for the report."""
     expectations: tuple[tuple[str, str], ...] = field(default=())
-    """What the corpus expects: (when, what), see `litmus/corpus.py`."""
+    """What the corpus expects: (when, what), see `litmus/corpus_tests.py`."""
 
     __test__ = False  # not a test class of pytest's
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..instructions import Role
+from ..program import Word
 from .code import Test
 from .settings import Setting, Settings
 from .traces import Trace
@@ -48,7 +49,7 @@ def _readable(test: Test, shape: Sequence[Sequence[Trace]]) -> list[list[Trace]]
     return [[t for t in each if values.issuperset(_pairs(t, Role.READ))] for each in shape]
 
 
-def _pairs(trace: Trace, role: Role) -> Iterator[tuple[object, int]]:
+def _pairs(trace: Trace, role: Role) -> Iterator[tuple[Word, int]]:
     for done in trace.steps:
         values = done.writes if role is Role.WRITE else done.reads
         accesses = [a for a in done.instruction.accesses if a.role in (role, Role.ATOMIC)]

@@ -24,7 +24,7 @@ from .combos import choices
 from .hangs import hangs
 from .outcome import Outcome
 from .picture import picture
-from .races import races_of
+from .races import RaceKey, races_of
 from .settings import Settings
 from .traces import Threads, Trace
 
@@ -83,7 +83,7 @@ class Enumerator:
         self.settings = Settings(query.test, query.reading, query.table, query.rows)
         self.candidates = Candidates(query.axioms, query.count)
         self.states: dict[tuple[int, ...], None] = {}
-        self.races: dict[tuple[object, ...], None] = {}
+        self.races: dict[RaceKey, None] = {}
         self.finals = {name: query.test.named[name].word for name in _finals(query.test)}
         self.judged: set[tuple[int, int]] = set()
         self.on_registers = _only_registers(query.test.filter)

@@ -11,13 +11,13 @@ from dataclasses import replace
 from itertools import islice
 
 from ..graph import members
-from ..program import BudgetExceeded
+from ..program import BudgetExceeded, Word
 from .axioms import Axiom
 from .candidates import Candidate, Candidates, FenceView, OrderView
 from .code import Final, RegisterAt, State, Test, holds
 from .combos import choices
 from .enumerate import Query
-from .location import View, Word, coherence_orders, obeys
+from .location import View, WordEvents, coherence_orders, obeys
 from .outcome import EdgeView, Picture
 from .picture import Letters, execution_edges, used
 from .relations import Relation
@@ -92,7 +92,7 @@ class Attempt:
         candidates = Candidates(query.axioms)
         candidates.order(candidate)
         self.words = candidates.judge(candidate).words
-        self.co: dict[object, Relation] = {}
+        self.co: dict[Word, Relation] = {}
         self.state = dict(state)
         self.satisfies = self._settle()
 
@@ -128,12 +128,12 @@ class Attempt:
 
     # --- what is broken ----------------------------------------------------------------------
 
-    def _location(self, word: Word, co: Relation) -> list[tuple[Axiom, Relation]]:
+    def _location(self, word: WordEvents, co: Relation) -> list[tuple[Axiom, Relation]]:
         view = self._view(word, co)
         judged = [(axiom, axiom.relation(view)) for axiom in self.query.axioms.about("location")]
         return [(axiom, found) for axiom, found in judged if not obeys(axiom.demand, found)]
 
-    def _view(self, word: Word, co: Relation) -> View:
+    def _view(self, word: WordEvents, co: Relation) -> View:
         sources = tuple(self.candidate.rf[read] for read in word.reads)
         base, cause = self.candidate.causes.of(word)
         return word.view(sources, co, base, cause)
@@ -172,7 +172,7 @@ class Attempt:
         skeleton, candidate = self.skeleton, self.candidate
         if not skeleton.fences:
             return []
-        before = candidate.setting.order.before(candidate.ties)
+        before = candidate.setting.order.given(candidate.ties)
         sc = Relation.of(len(skeleton.fences), candidate.sc)
         cause = ~Relation(list(before.fences))
         if obeys(axiom.demand, axiom.relation(FenceView(sc, cause))):
@@ -185,7 +185,7 @@ class Attempt:
         ]
 
     def _cycle(
-        self, letters: Letters, word: Word, co: Relation, axiom: Axiom, relation: Relation
+        self, letters: Letters, word: WordEvents, co: Relation, axiom: Axiom, relation: Relation
     ) -> list[EdgeView]:
         view = self._view(word, co)
         draw = Drawing(self, letters, word)
@@ -208,7 +208,7 @@ class Attempt:
         letters = Letters(self.candidate)
         rows = [0] * self.skeleton.size
         for region, co in self.co.items():
-            word = self.words[region]  # type: ignore[index]
+            word = self.words[region]
             for a, b in co.pairs():
                 rows[word.events[a]] |= 1 << word.events[b]
         edges = execution_edges(letters, Relation(rows))
@@ -221,7 +221,7 @@ class Attempt:
 Kinds = tuple[tuple[str, Relation], ...]
 
 
-def coherence_steps(cause: Relation, word: Word) -> Kinds:
+def coherence_steps(cause: Relation, word: WordEvents) -> Kinds:
     """What makes coherence order: causality, moral strength, and the initial write first."""
     first = Relation.of(len(word.events), [(word.initial, w) for w in word.writes])
     return (("sync", cause.within(word.write_bits)), ("co", word.strong), ("co", first))
@@ -230,7 +230,7 @@ def coherence_steps(cause: Relation, word: Word) -> Kinds:
 class Drawing:
     """Edges between local numbers of a word, drawn with letters."""
 
-    def __init__(self, attempt: Attempt, letters: Letters, word: Word) -> None:
+    def __init__(self, attempt: Attempt, letters: Letters, word: WordEvents) -> None:
         self.attempt = attempt
         self.letters = letters
         self.word = word
@@ -290,7 +290,7 @@ class Chain:
         ties = self.candidate.ties
         for tie in sorted(ties):  # the fewest ties that still order the pair
             fewer = ties - {tie}
-            if order.before(fewer).accesses[b] >> a & 1:
+            if order.given(fewer).accesses[b] >> a & 1:
                 ties = fewer
         if not ties:
             same = one.where.agent == other.where.agent

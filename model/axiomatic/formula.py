@@ -16,6 +16,7 @@ from typing import Any
 import z3
 
 from ..graph import members
+from ..program import Word
 from .axioms import AxiomTable
 from .code import Act, Test
 from .path import read_variable
@@ -270,7 +271,7 @@ class Execution:
         """Is no write coherence-after this one?"""
         return conjunction(no(self.co[write, other]) for other in self.after(write))
 
-    def last(self, region: object, value: Value) -> Formula:
+    def last(self, region: Word, value: Value) -> Formula:
         """Can the value be the final one (§8.9.6)?"""
         _, writes = self.skeleton.by_region[region]
         return disjunction(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..graph import members
+from ..program import Word
 from .axioms import AxiomTable
 from .relations import Relation
 from .skeleton import Skeleton
@@ -37,19 +38,19 @@ class Causes:
     def __init__(self, base: Relation, cause: Relation) -> None:
         self.base = base
         self.cause = cause
-        self._local: dict[Word, tuple[Relation, Relation]] = {}
+        self._local: dict[WordEvents, tuple[Relation, Relation]] = {}
 
-    def of(self, word: Word) -> tuple[Relation, Relation]:
+    def of(self, word: WordEvents) -> tuple[Relation, Relation]:
         found = self._local.get(word)
         if found is None:
             found = self._local[word] = (word.local(self.base), word.local(self.cause))
         return found
 
 
-class Word:
+class WordEvents:
     """The events of one word, numbered 0, 1, ... for small relations."""
 
-    def __init__(self, skeleton: Skeleton, region: object) -> None:
+    def __init__(self, skeleton: Skeleton, region: Word) -> None:
         reads, writes = skeleton.by_region[region]
         self.events = sorted({*reads, *writes})
         self.index = {event: number for number, event in enumerate(self.events)}
@@ -86,11 +87,11 @@ class LocationJudge:
         self.axioms = axioms.about("location")
         self.coherence = "coherence" in axioms
         self.per_location = "sc-per-location" in axioms
-        self.words = {region: Word(skeleton, region) for region in skeleton.by_region}
+        self.words = {region: WordEvents(skeleton, region) for region in skeleton.by_region}
         self._known: dict[tuple[object, ...], list[Choice]] = {}
 
     def choices(
-        self, region: object, rf: dict[int, int], causes: Causes, lasting: int, silent: int
+        self, region: Word, rf: dict[int, int], causes: Causes, lasting: int, silent: int
     ) -> list[Choice]:
         """The maximal writes of every coherence order that breaks no axiom."""
         word = self.words[region]
@@ -115,7 +116,7 @@ class LocationJudge:
 
     def _judge(
         self,
-        word: Word,
+        word: WordEvents,
         sources: Choice,
         base: Relation,
         cause: Relation,
@@ -128,7 +129,7 @@ class LocationJudge:
                 yield tuple(word.events[w] for w in word.writes if not co.rows[w])
 
     def orders(
-        self, word: Word, sources: Choice, base: Relation, cause: Relation
+        self, word: WordEvents, sources: Choice, base: Relation, cause: Relation
     ) -> Iterator[Relation]:
         """The coherence orders (of local numbers) that break no axiom."""
         read = word.strong & Relation.of(len(word.events), word.pairs(sources))
@@ -152,7 +153,7 @@ def _from_reads(rf: Relation, co: Relation) -> Relation:
 
 
 def _last(
-    word: Word, pairs: list[tuple[int, int]], co: Relation, lasting: int, silent: int
+    word: WordEvents, pairs: list[tuple[int, int]], co: Relation, lasting: int, silent: int
 ) -> bool:
     """Do the reads that are repeated for ever see what stays: nothing but silent writes, which
     write back what they read, comes after it?"""
@@ -164,7 +165,7 @@ def _last(
 
 
 def coherence_orders(
-    word: Word, cause: Relation, by_causality: bool = True, forced: Relation | None = None
+    word: WordEvents, cause: Relation, by_causality: bool = True, forced: Relation | None = None
 ) -> Iterator[Relation]:
     """Coherence (§8.9.6): what causality orders, and morally strong writes one way or the other;
     the initial write first. Racing writes stay unrelated. `forced` pairs can only go one way: an

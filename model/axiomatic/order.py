@@ -1,6 +1,6 @@
 """Order within one skeleton: the causality engine's pass over the event graph, with ties.
 
-Ties may point backwards, so the pass is repeated where they end until nothing changes. `before`
+Ties may point backwards, so the pass is repeated where they end until nothing changes. `given`
 answers for a given set of ties. `needs` answers for all at once: for each pair, the smallest sets
 of ties that order it, which the solver turns into a formula.
 """
@@ -46,7 +46,7 @@ class Order(Causality):
         self._base: Known | None = None
         self._found: dict[frozenset[int], Before] = {}
 
-    def before(self, ties: frozenset[int]) -> Before:
+    def given(self, ties: frozenset[int]) -> Before:
         """The order when exactly these ties (indices into `Skeleton.ties`) hold."""
         found = self._found.get(ties)
         if found is None:
@@ -152,7 +152,7 @@ class Order(Causality):
         accesses: list[Ways] = [{} for _ in self.graph.accesses]
         fences: list[Ways] = [{} for _ in self.skeleton.fences]
         for ties in sorted(self._chains(), key=lambda chain: (len(chain), sorted(chain))):
-            before = self.before(ties)
+            before = self.given(ties)
             for b, bits in enumerate(before.accesses):
                 _note(accesses[b], bits, ties)
             for b, bits in enumerate(before.fences):

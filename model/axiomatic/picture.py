@@ -41,8 +41,7 @@ class Letters:
                 if not isinstance(step.instruction, (ins.Use, ins.Compute)):
                     self._step(where, by_step.get(where, []))
         for word in self.skeleton.words:
-            event = self.skeleton.initial[word.word]
-            self.of_event[event] = f"{word.memory}0"
+            self.of_event[self.skeleton.initial[word.word]] = f"{word.memory}0"
             label = f"W[{word.memory}]={word.initial}"
             self.views.append(EventView(f"{word.memory}0", -1, -1, "initial value", label))
 

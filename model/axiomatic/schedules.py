@@ -101,8 +101,8 @@ class Explorer(Runner):
         """The states after one synchronizing step, or after one completion."""
         for arrival in self.flying:
             after = self.clone()
-            landing = after.flying.pop(arrival)
-            Runner._arrive(after, *arrival, *landing)
+            barrier, count, expect, complete = after.flying.pop(arrival)
+            Runner._arrive(after, *arrival, barrier, count, expect, complete)
             yield after
         for index, agent in enumerate(self.program.agents):
             if self.next[index] < len(agent.steps):

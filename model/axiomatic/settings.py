@@ -71,7 +71,7 @@ class Setting:
 
     def _visible(self, read: int, write: int, writes: list[int]) -> bool:
         """The read does not come before the write, nor after one that overwrote it."""
-        base = self.order.before(frozenset()).accesses
+        base = self.order.given(frozenset()).accesses
         initial = self.skeleton.initial[self.skeleton.region(read)]
         if write != initial and base[write] >> read & 1:
             return False

@@ -18,15 +18,13 @@ from ..build import build_graph
 from ..composition import Context, Edge, Label
 from ..graph import AccessEvent, Graph
 from ..instructions import Instruction, Pool, Proxy, Role, Scope, Sem
-from ..program import Agent, Barrier, Places, Program, Step
+from ..program import Agent, Barrier, Places, Program, Step, Word
 from ..readings import Reading
 from ..rules import RuleTable
 from ..run import Run, Where
 from .code import Branch, Location, Test, Thread
 from .relations import Relation
 
-Word = tuple[object, ...]
-"""See `Region.word`."""
 READS = (Role.READ, Role.ATOMIC)
 WRITES = (Role.WRITE, Role.ATOMIC)
 

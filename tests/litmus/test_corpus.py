@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lastread.litmus.corpus import HOME, Entry, entries, expected
+from lastread.litmus.corpus_tests import HOME, Entry, entries, expected
 from lastread.model.axiomatic.axioms import AXIOMS
 from lastread.model.axiomatic.explore import explore
 from lastread.model.axiomatic.outcome import Outcome

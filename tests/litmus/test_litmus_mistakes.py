@@ -141,7 +141,7 @@ INITS = [
     ("y @ generic aliases z;", "2:3", "`z` must be declared before it is used here"),
     ("z = q;", "2:7", "`q` must be declared before it is used here"),
     ("x = 0; y @ surfce aliases x;", "2:10", "`surfce` is no proxy; legal: generic, surface"),
-    ("tmem t; y @ surface aliases t;", "2:11", "tensor memory is not accessed through another proxy"),
+    ("tmem t; y @ surface aliases t;", "2:11", "not accessed through another proxy"),
     ("x = ;", "2:7", "unexpected `;`; expected `&`, a name or a number"),
 ]  # fmt: skip
 

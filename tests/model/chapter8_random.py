@@ -88,7 +88,9 @@ class Draft:
 
     def fence(self) -> None:
         sems = ("acq_rel", "acq_rel", "sc", "sc", "acquire", "release")
-        self.emit(f"fence.{self.random.choice(sems[: 4 if self.chance(0.8) else 6])}.{self.scope()}")
+        self.emit(
+            f"fence.{self.random.choice(sems[: 4 if self.chance(0.8) else 6])}.{self.scope()}"
+        )
 
     def access(self) -> None:
         """Of data, in any way."""
@@ -98,7 +100,9 @@ class Draft:
         strong = self.chance(0.35)
         kind = self.random.choice(("load", "load", "store", "store", "atomic"))
         if kind == "atomic" and strong:
-            return self.atomic(place, self.random.choice(("relaxed", "acquire", "release", "acq_rel")))
+            return self.atomic(
+                place, self.random.choice(("relaxed", "acquire", "release", "acq_rel"))
+            )
         if kind == "load":
             return self.load(place, self.strength("acquire") if strong else "weak")
         return self.store(place, self.strength("release") if strong else "weak")
@@ -170,7 +174,9 @@ class Draft:
         self.labels += 1
         label = f"L{self.labels}"
         comparison = self.random.choice(("beq", "bne"))
-        self.emit(f"{comparison} {self.random.choice(self.known())}, {self.random.randint(0, 1)}, {label}")
+        self.emit(
+            f"{comparison} {self.random.choice(self.known())}, {self.random.randint(0, 1)}, {label}"
+        )
         return label
 
     # --- whole tests ------------------------------------------------------------------------

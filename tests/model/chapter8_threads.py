@@ -331,9 +331,9 @@ class Hall:
             if self.complete(here, everyone):
                 met = {(a, b) for a, b in product(here, here) if bar(b).waits}
                 done = self.done if bar(min(here, key=id)).rearms else self.done | here
-                return replace(
-                    self, open=self.open - here, done=done, met=self.met | met
-                ).settled(everyone)
+                return replace(self, open=self.open - here, done=done, met=self.met | met).settled(
+                    everyone
+                )
         return self
 
     def complete(self, here: set[Event], everyone: dict[Key, int]) -> bool:

@@ -154,7 +154,7 @@ def _litmus(litmus: argparse.ArgumentParser) -> None:
         default="condition",
         help="the test's condition (default), or: does every fair run end?",
     )
-    add("--bound", type=_positive, metavar="N", help="let loops go round N times (default 4)")
+    add("--bound", type=_positive, metavar="N", help="let loops go round N times (default 1)")
     add("--timeout", type=_seconds, metavar="SECONDS", help="stop each test after so long")
     add("--json", action="store_true", help="print one JSON object instead of the report")
     add("--show", metavar="FILE.dot", help="draw an execution of each test, for Graphviz")

@@ -35,9 +35,15 @@ class Candidate:
 class Candidates:
     """Makes candidates by the axioms of a table. `count` is called for each choice of rf."""
 
-    def __init__(self, axioms: AxiomTable, count: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        axioms: AxiomTable,
+        count: Callable[[], None] = lambda: None,
+        in_time: Callable[[], None] = lambda: None,
+    ) -> None:
         self.axioms = axioms
         self.count = count
+        self.in_time = in_time
         self.thin_air = axioms.about("order")
         self.prune = "causality" in axioms and "coherence" in axioms
         self.judges: dict[int, LocationJudge] = {}
@@ -123,7 +129,7 @@ class Candidates:
         skeleton = candidate.setting.skeleton
         judge = self.judges.get(id(skeleton))
         if judge is None:
-            judge = self.judges[id(skeleton)] = LocationJudge(skeleton, self.axioms)
+            judge = self.judges[id(skeleton)] = LocationJudge(skeleton, self.axioms, self.in_time)
         return judge
 
 

@@ -39,7 +39,7 @@ class Query:
 
     test: Test
     reading: Reading
-    bound: int = 4
+    bound: int = 1
     deadline: float | None = None
     table: RuleTable = TABLE
     rows: tuple[Row, ...] = ROWS
@@ -81,7 +81,7 @@ class Enumerator:
         self.test = query.test
         self.outcome = outcome
         self.settings = Settings(query.test, query.reading, query.table, query.rows)
-        self.candidates = Candidates(query.axioms, query.count)
+        self.candidates = Candidates(query.axioms, query.count, query.in_time)
         self.states: dict[tuple[int, ...], None] = {}
         self.races: dict[RaceKey, None] = {}
         self.finals = {name: query.test.named[name].word for name in _finals(query.test)}

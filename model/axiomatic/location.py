@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,8 @@ class WordEvents:
 class LocationJudge:
     """Answers for the words of one skeleton, each question once."""
 
-    def __init__(self, skeleton: Skeleton, axioms: AxiomTable) -> None:
+    def __init__(self, skeleton: Skeleton, axioms: AxiomTable, in_time: Callable[[], None]) -> None:
+        self.in_time = in_time
         self.axioms = axioms.about("location")
         self.coherence = "coherence" in axioms
         self.per_location = "sc-per-location" in axioms
@@ -135,6 +136,7 @@ class LocationJudge:
         read = word.strong & Relation.of(len(word.events), word.pairs(sources))
         forced = read.within(word.write_bits) if self.per_location else None
         for co in coherence_orders(word, cause, self.coherence, forced):
+            self.in_time()
             view = word.view(sources, co, base, cause)
             demands = ((axiom.demand, axiom.relation(view)) for axiom in self.axioms)
             if all(obeys(demand, relation) for demand, relation in demands):

@@ -26,7 +26,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "yes": {"positive": 1, "negative": 2},
     "no": {"negative": 3},
     "racy": {"positive": 1, "races": [Race("P0 line 6: st.weak x, 1", "P1 line 6: ld r0, x", "x")]},
-    "cut": {"negative": 1, "complete": False, "cut": ("a loop of P0",), "bound": 4},
+    "cut": {"negative": 1, "complete": False, "cut": ("a loop of P0",), "bound": 1},
     "hangs": {"hangs": ("P0 waits",)},
     "strong": {"positive": 1},
 }
@@ -252,7 +252,7 @@ def test_the_defaults(run: Run, asked: list[dict[str, Any]]) -> None:
     assert call == {
         "engine": "enumerate",
         "property": "condition",
-        "bound": 4,
+        "bound": 1,
         "deadline": None,
         "show": True,
     }
@@ -368,9 +368,9 @@ def test_run_takes_a_path_or_a_test(run: Run, asked: list[dict[str, Any]]) -> No
     (test,) = litmus.load("racy.litmus")
     assert litmus.run(test, assume=("register-use-completes-load",)).races
     assert [(call["reading"].name, call["reading"].isa, call["bound"]) for call in asked] == [
-        ("ptx", "9.4", 4),
+        ("ptx", "9.4", 1),
         ("strict", "9.3", 2),
-        ("ptx", "9.4", 4),
+        ("ptx", "9.4", 1),
     ]
     assert asked[2]["reading"].holds(REGISTER_USE)
 

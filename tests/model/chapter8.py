@@ -1,4 +1,4 @@
-"""Chapter 8 of the PTX ISA by brute force: an oracle that shares only the litmus AST with the engines.
+"""Chapter 8 of the PTX ISA by brute force: an oracle that shares only the AST with the engines.
 
 Relations are sets of pairs of events, definitions stand in the order of the text, and nothing is
 pruned that an axiom does not forbid. In its domain are generic accesses, atomics, fences, CTA
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, islice, pairwise, product
 from typing import NamedTuple
 
 from chapter8_threads import (
@@ -143,7 +143,8 @@ def release_patterns(events: Iterable[Event]) -> Iterator[Pair]:
     for first, write in product(events, events):
         if write.kind != "W" or write.scope is None or not first.releases:
             continue
-        if first == write or first.kind == "F" and po(first, write) or first.kind == "W" and po(first, write) and same_object(first, write):
+        on_it = first.kind == "W" and same_object(first, write)
+        if first == write or po(first, write) and (first.kind == "F" or on_it):
             yield first, write
 
 
@@ -152,7 +153,8 @@ def acquire_patterns(events: Iterable[Event]) -> Iterator[Pair]:
     for read, last in product(events, events):
         if read.kind != "R" or read.scope is None or read.red or not last.acquires:
             continue
-        if read == last or last.kind == "F" and po(read, last) or last.kind == "R" and not last.red and po(read, last) and same_object(read, last):
+        on_it = last.kind == "R" and not last.red and same_object(read, last)
+        if read == last or po(read, last) and (last.kind == "F" or on_it):
             yield read, last
 
 
@@ -175,7 +177,7 @@ class Execution:
     def observation(self) -> Rel:
         """§8.9.2: through any number of atomics."""
         reads = [(w, r) for r, w in self.source.items() if morally_strong(w, r)]
-        steps = frozenset(reads)
+        steps: Rel = frozenset(reads)
         atomics = frozenset((e, e.partner) for e in self.events if e.kind == "R" and e.partner)
         through = plus(seq(steps, atomics))
         return steps | seq(through, steps)
@@ -222,7 +224,7 @@ class Execution:
             stops.append(lambda f: f.crosses is b.proxy and f.cta == b.cta)
         fences = [f for f in self.events if f.crosses]
         return any(
-            all(pair in base for pair in zip((a, *path), (*path, b), strict=False))
+            all(pair in base for pair in pairwise((a, *path, b)))
             for path in product(*([f for f in fences if stop(f)] for stop in stops))
         )
 
@@ -350,9 +352,10 @@ def answer(test: Test, isa: str, most: int = 100_000) -> Answer:
     """
     states: set[State] = set()
     racy = False
-    for number, (run, execution) in enumerate(executions(test, isa)):
-        if number == most:
-            raise OutOfDomain("too many candidates")
+    candidates = list(islice(executions(test, isa), most + 1))
+    if len(candidates) > most:
+        raise OutOfDomain("too many candidates")
+    for run, execution in candidates:
         if isa == "6.0" and not all(map(plain, run.events)):
             raise OutOfDomain("ISA 6.0 has no proxies")
         base = execution.base()

@@ -131,7 +131,7 @@ ROWS = (
     Row("count", "", (
         "cta 0:: L0:; add r1, r1, 1; ld.relaxed.gpu r0, x; bne r0, 1, L0",
         "cta 1:: st.relaxed.gpu x, 1",
-    ), "P0:r1;", 5),
+    ), "P0:r1;", 2),
     Row("bar", "shared x;", (
         "cta 0:: st.weak x, 1; bar.sync 0; ld.weak r0, y",
         "cta 0:: bar.sync 0; ld.weak r0, x; st.weak y, 1",

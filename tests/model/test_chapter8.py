@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT.parent / "shared" / "peer_litmus"
 FOLDERS = ("PTX/Barrier", "PTX/Manual", "PTX/Memalloy", "PTX/Nvidia", "nvlabs_mixedproxy")
 SEED = 20
-CHUNKS, CHUNK = 6, 40
-MOST = 300
+CHUNKS, CHUNK = 5, 40
+MOST = 120
 """Candidates of a test; larger ones take the oracle too long."""
 CYCLES = 6
 """Memory events of a test of `diy`."""

@@ -26,7 +26,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "yes": {"positive": 1, "negative": 2},
     "no": {"negative": 3},
     "racy": {"positive": 1, "races": [Race("P0 line 6: st.weak x, 1", "P1 line 6: ld r0, x", "x")]},
-    "cut": {"negative": 1, "complete": False, "cut": ("a loop of P0",), "bound": 1},
+    "cut": {"negative": 1, "complete": False, "cut": ("a loop of P0",), "bound": 4},
     "hangs": {"hangs": ("P0 waits",)},
     "strong": {"positive": 1},
 }

@@ -172,7 +172,7 @@ class Execution:
     sc: Rel
 
     def relation(self, holds_for: Callable[[Event, Event], bool]) -> Rel:
-        return frozenset(pair for pair in product(self.events, repeat=2) if holds_for(*pair))
+        return frozenset(pair for pair in product(self.events, self.events) if holds_for(*pair))
 
     def observation(self) -> Rel:
         """§8.9.2: through any number of atomics."""

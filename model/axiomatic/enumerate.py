@@ -8,7 +8,6 @@ causality whatever else is chosen are not made.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -26,7 +25,7 @@ from .outcome import Outcome
 from .picture import picture
 from .races import RaceKey, races_of
 from .settings import Settings
-from .traces import Threads, Trace
+from .traces import Threads, Trace, final_registers
 
 MOST_CANDIDATES = 400_000
 CLOCK = 64
@@ -116,7 +115,7 @@ class Enumerator:
     def _states(self, traces: list[list[Trace]]) -> None:
         finished = [[t for t in each if t.repeats < 0 and not t.cut] for each in traces]
         for setting, chosen in choices(self.test, finished, self.settings, self.candidates.prune):
-            registers = self._registers(chosen)
+            registers = final_registers(self.test, chosen)
             if setting.stuck or (self.on_registers and not holds(self.test.filter, registers)):
                 continue
             for candidate in self.candidates.of(setting, chosen):
@@ -128,14 +127,6 @@ class Enumerator:
         self.outcome.positive = sum(satisfied)
         self.outcome.negative = len(satisfied) - self.outcome.positive
         self.outcome.races = races_of(self.test, self.races)
-
-    def _registers(self, traces: Sequence[Trace]) -> State:
-        return {
-            each: trace.final.get(each.register, 0)
-            for thread, trace in zip(self.test.threads, traces, strict=True)
-            for each in self.test.observed
-            if isinstance(each, RegisterAt) and each.thread == thread.name
-        }
 
     def _judge(self, candidate: Candidate, registers: State) -> None:
         """Adds the final states of the candidate, if some coherence order makes it consistent."""

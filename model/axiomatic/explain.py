@@ -14,7 +14,7 @@ from ..graph import members
 from ..program import BudgetExceeded, Word
 from .axioms import Axiom
 from .candidates import Candidate, Candidates, FenceView, OrderView
-from .code import Final, RegisterAt, State, Test, holds
+from .code import Final, State, Test, holds
 from .combos import choices
 from .enumerate import Query
 from .location import View, WordEvents, coherence_orders, obeys
@@ -22,7 +22,7 @@ from .outcome import EdgeView, Picture
 from .picture import Letters, execution_edges, used
 from .relations import Relation
 from .settings import Settings
-from .traces import Trace
+from .traces import Trace, final_registers
 
 MOST_LOOKED_AT = 1_500
 """Candidates that are looked at in search of the nearest."""
@@ -49,7 +49,7 @@ def _attempts(query: Query, traces: list[list[Trace]], settings: Settings) -> It
     finished = [[t for t in each if t.repeats < 0 and not t.cut] for each in traces]
     candidates = Candidates(query.axioms)
     for setting, chosen in choices(query.test, finished, settings, prune=False):
-        registers = _registers(query.test, chosen)
+        registers = final_registers(query.test, chosen)
         if setting.stuck or not _possible(query.test, registers):
             continue
         for candidate, dep in candidates.every(setting, chosen):
@@ -57,15 +57,6 @@ def _attempts(query: Query, traces: list[list[Trace]], settings: Settings) -> It
                 attempt = Attempt(query, replace(candidate, sc=sc), dep, registers)
                 if attempt.satisfies:
                     yield attempt
-
-
-def _registers(test: Test, traces: tuple[Trace, ...]) -> State:
-    return {
-        each: trace.final.get(each.register, 0)
-        for thread, trace in zip(test.threads, traces, strict=True)
-        for each in test.observed
-        if isinstance(each, RegisterAt) and each.thread == thread.name
-    }
 
 
 def _wanted(test: Test, state: State) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from ..composition import ROWS, Row
 from ..program import InputError
@@ -55,7 +56,16 @@ def explore(
         from .smt import solve
 
         solve(query, outcome)
+        if show:
+            _draw(query, outcome)
     else:
         enumerate_executions(query, outcome, show)
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def _draw(query: Query, outcome: Outcome) -> None:
+    """The solver answers without executions: those to show are the enumerator's."""
+    drawn = Outcome(query.test, outcome.isa, outcome.reading, "enumerate", outcome.asked)
+    enumerate_executions(replace(query, candidates=0), drawn, show=True)
+    outcome.witness, outcome.forbidden = drawn.witness, drawn.forbidden

@@ -6,7 +6,7 @@ there. Domains and runs are computed in turn until nothing is added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -27,6 +27,8 @@ from .code import (
     Place,
     Read,
     Register,
+    RegisterAt,
+    State,
     Term,
     Test,
     Thread,
@@ -434,6 +436,16 @@ def _replace(
         point.control if control is None else control,
         point.heads if heads is None else heads,
     )
+
+
+def final_registers(test: Test, traces: Sequence[Trace]) -> State:
+    """What the registers that the test's clauses mention hold in the end."""
+    return {
+        each: trace.final.get(each.register, 0)
+        for thread, trace in zip(test.threads, traces, strict=True)
+        for each in test.observed
+        if isinstance(each, RegisterAt) and each.thread == thread.name
+    }
 
 
 # --- terms ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .operations import Operation, Operations, operations
 from .program import Barrier, BudgetExceeded, Program
 from .readings import LANES_TOGETHER
 from .reversal import Core, ancestors, pair
-from .run import Run, Runner, Where
+from .run import Delayed, Run, Where
 from .smt import Effort, Schedule, Schedules
 from .verdict import Finding, ScheduleRow
 
@@ -42,7 +42,7 @@ class Interleaving(Run):
     trace: list[tuple[Where, int]] = field(default_factory=list)
 
 
-class Replay(Runner):
+class Replay(Delayed):
     """Runs a program in the order of a schedule; completions land when the schedule says."""
 
     def __init__(self, program: Program, found: Operations, together: bool) -> None:
@@ -50,7 +50,6 @@ class Replay(Runner):
         self.run: Interleaving = Interleaving(program)
         self.synchronizing = {operation.where for operation in found.every}
         self.together = together
-        self.flying: dict[tuple[Where, int], tuple[Barrier, int, int, int]] = {}
 
     def replay(self, schedule: Schedule) -> Interleaving:
         """Errors: BudgetExceeded when the machine does not follow (a limit of the constraints)."""
@@ -71,21 +70,12 @@ class Replay(Runner):
             self.run.trace.append((where, -1))
         return passed
 
-    def _arrive(
-        self, where: Where, signal: int, barrier: Barrier, count: int, expect: int, complete: int
-    ) -> None:
-        if signal >= 0:
-            self.flying[where, signal] = (barrier, count, expect, complete)
-        else:
-            super()._arrive(where, signal, barrier, count, expect, complete)
-
     def _perform(self, operation: Operation) -> None:
         index, step = operation.where.agent, operation.where.step
         if operation.signal >= 0:
-            landing = self.flying.pop(operation.arrival, None)
-            if landing is not None:
+            if operation.arrival in self.flying:
                 self.run.trace.append(operation.arrival)
-                super()._arrive(operation.where, operation.signal, *landing)
+                self.land(operation.arrival)
             return
         while self.next[index] <= step and self._try(index):
             pass

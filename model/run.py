@@ -348,6 +348,34 @@ class Runner:
         self.run.misuses.append(Misuse(kind, where, label, reason))
 
 
+Landing = tuple[Barrier, int, int, int]
+"""A completion on its way: the mbarrier, arrivals, bytes expected, bytes completed."""
+
+
+class Delayed(Runner):
+    """The machine when completions of asynchronous operations are steps of their own."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.flying: dict[tuple[Where, int], Landing] = {}
+
+    def _arrive(
+        self, where: Where, signal: int, barrier: Barrier, count: int, expect: int, complete: int
+    ) -> None:
+        if signal >= 0:
+            self.flying[where, signal] = (barrier, count, expect, complete)
+        else:
+            super()._arrive(where, signal, barrier, count, expect, complete)
+
+    def land(self, arrival: tuple[Where, int]) -> bool:
+        """The completion arrives, if its operation was issued."""
+        if arrival not in self.flying:
+            return False
+        barrier, count, expect, complete = self.flying.pop(arrival)
+        super()._arrive(*arrival, barrier, count, expect, complete)
+        return True
+
+
 def run_once(program: Program) -> Run:
     """The greedy run: deterministic, and the most advanced one when matching is static."""
     if "run" not in program.memo:

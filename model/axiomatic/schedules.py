@@ -12,18 +12,16 @@ from collections.abc import Iterator
 from .. import instructions as ins
 from ..build import build_graph
 from ..matching import unstable
-from ..program import Barrier, BudgetExceeded, Program
+from ..program import BudgetExceeded, Program
 from ..readings import Reading
 from ..rules import RuleTable
-from ..run import BarrierState, Run, Runner, Where
+from ..run import BarrierState, Delayed, Run, Runner, Where
 
 MOST_STATES = 20_000
 SYNCHRONIZES = (
     ins.Bar, ins.BarWarpSync, ins.ClusterArrive, ins.ClusterWait,
     ins.MbarrierInstruction, ins.CpAsyncMbarrierArrive,
 )  # fmt: skip
-
-Landing = tuple[Barrier, int, int, int]
 
 
 def runs(program: Program, reading: Reading, table: RuleTable) -> list[Run]:
@@ -57,12 +55,8 @@ def _latecomers(run: Run) -> bool:
     )
 
 
-class Explorer(Runner):
+class Explorer(Delayed):
     """The barrier machine, one move at a time. Completions of operations are moves too."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self.flying: dict[tuple[Where, int], Landing] = {}
 
     def clone(self) -> Explorer:
         other = Explorer.__new__(Explorer)
@@ -81,14 +75,6 @@ class Explorer(Runner):
         other.run = run
         return other
 
-    def _arrive(
-        self, where: Where, signal: int, barrier: Barrier, count: int, expect: int, complete: int
-    ) -> None:
-        if signal >= 0:
-            self.flying[where, signal] = (barrier, count, expect, complete)
-        else:
-            super()._arrive(where, signal, barrier, count, expect, complete)
-
     def local(self) -> None:
         """What does not synchronize is done at once: it commutes with everything."""
         for index, agent in enumerate(self.program.agents):
@@ -99,10 +85,9 @@ class Explorer(Runner):
 
     def moves(self) -> Iterator[Explorer]:
         """The states after one synchronizing step, or after one completion."""
-        for arrival in self.flying:
+        for arrival in list(self.flying):
             after = self.clone()
-            barrier, count, expect, complete = after.flying.pop(arrival)
-            Runner._arrive(after, *arrival, barrier, count, expect, complete)
+            after.land(arrival)
             yield after
         for index, agent in enumerate(self.program.agents):
             if self.next[index] < len(agent.steps):

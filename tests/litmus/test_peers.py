@@ -1,4 +1,4 @@
-"""The peers' litmus tests and their published verdicts (`../shared/peer_litmus`, see its README)."""
+"""The peers' tests and their published verdicts (`../shared/peer_litmus`, see its README)."""
 
 from __future__ import annotations
 

@@ -359,11 +359,16 @@ def same_cta(a: Event, b: Event) -> bool:
     return a.cta == b.cta
 
 
-def barrier_groups(test: code.Test, run: Run) -> set[Groups]:
+def barrier_groups(test: code.Test, run: Run) -> frozenset[Groups]:
     """Synchronizations of each order of arrivals in which every thread comes through."""
-    arrivals = [each for each in run.events if each.kind == "B"]
+    return meetings(len(test.threads), tuple(each for each in run.events if each.kind == "B"))
+
+
+@cache
+def meetings(threads: int, arrivals: tuple[Event, ...]) -> frozenset[Groups]:
+    """The same, for what arrives; runs that differ in values only share it."""
     everyone = Counter(key(each) for each in arrivals)
-    seats = range(len(test.threads))
+    seats = range(threads)
     start = Hall(tuple(tuple(e for e in arrivals if e.seat == seat) for seat in seats))
     halls, todo, found = {start}, [start], set()
     while todo:
@@ -374,4 +379,4 @@ def barrier_groups(test: code.Test, run: Run) -> set[Groups]:
         new = {hall.arrive(seat, everyone) for seat in ready} - halls
         halls |= new
         todo += new
-    return found
+    return frozenset(found)

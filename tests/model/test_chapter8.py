@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT.parent / "shared" / "peer_litmus"
 FOLDERS = ("PTX/Barrier", "PTX/Manual", "PTX/Memalloy", "PTX/Nvidia", "nvlabs_mixedproxy")
 SEED = 20
-CHUNKS, CHUNK = 4, 40
-MOST = 120
+CHUNKS, CHUNK = 4, 30
+MOST = 80
 """Candidates of a test; larger ones take the oracle too long."""
 CYCLES = 6
 """Memory events of a test of `diy`."""
@@ -104,7 +104,7 @@ def cycles() -> tuple[Test, ...]:
     """Tests of the generator, of the flavours that the oracle knows."""
     named = family(SEED, 300, threads=3, events=CYCLES)
     known = (item for item in named if item[0].split("-")[0] in ("generic", "proxy", "barrier"))
-    return tuple(parse(text, name) for name, text in islice(known, 40))
+    return tuple(parse(text, name) for name, text in islice(known, 30))
 
 
 @pytest.mark.parametrize("part", range(2))

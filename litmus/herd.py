@@ -189,6 +189,13 @@ def _bounds(outcome: Outcome) -> Iterator[str]:
         yield f"Bound {outcome.bound}: so often may a loop go round with other register values"
     for what in outcome.cut:
         yield f"Cut: {what}"
+    if outcome.cut and outcome.engine == "enumerate":
+        yield "Perhaps --engine smt gets further, or a longer --timeout"
+    if outcome.asked == "condition" and outcome.complete:
+        if not outcome.states:
+            yield "Flag vacuous: no run ends and passes the filter, so the condition says nothing"
+        elif outcome.unfinished:
+            yield "Flag unfinished: some runs may wait for ever (--property termination says which)"
 
 
 def _reading(outcome: Outcome) -> str:

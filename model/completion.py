@@ -134,7 +134,8 @@ class Completion(Builder):
         )
         fenced = IMPLICIT_FENCE if implicit else NO_FENCES
         tmem = bits & self.graph.tmem
-        state = State(origin=Origin.OWN, fenced=fenced)
+        remote = isinstance(step.instruction, ins.StAsync)  # needs an acquire of cluster scope
+        state = State(origin=Origin.THREAD if remote else Origin.OWN, fenced=fenced)
         self._inject(node, tmem, state, Scope.SYS, rule)
         self._inject(node, bits & ~tmem, state, Scope.CLUSTER, rule)
 

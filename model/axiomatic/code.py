@@ -367,3 +367,13 @@ class Test:
 def values_of(operands: Sequence[Operand], lookup: Callable[[Operand], int]) -> tuple[int, ...]:
     """The operands' values by a thread's registers."""
     return tuple(lookup(operand) for operand in operands)
+
+
+def cut_loop(line: int, bound: int) -> str:
+    """Why a run was given up in a loop."""
+    return f"the loop at line {line} goes round more than {bound} times (--bound)"
+
+
+def cut_address(act: Act) -> str:
+    """Why a run was given up at an address."""
+    return f"line {act.place.line}, `{act.text}`: the address may be no location's"

@@ -36,7 +36,7 @@ def _by_shape(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Traces that execute the same instructions, together."""
     groups: dict[tuple[object, ...], list[Trace]] = {}
     for trace in traces:
-        key = (trace.repeats >= 0, *(id(done.instruction) for done in trace.steps))
+        key = (trace.repeats >= 0, id(trace.park), *(id(done.instruction) for done in trace.steps))
         groups.setdefault(key, []).append(trace)
     return list(groups.values())
 

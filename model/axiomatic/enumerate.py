@@ -106,9 +106,7 @@ class Enumerator:
         reasons = {trace.cut: None for each in traces for trace in each if trace.cut}
         if reasons:
             self.outcome.complete = False
-            self.outcome.cut += tuple(
-                f"{reason} goes round more than {self.query.bound} times" for reason in reasons
-            )
+            self.outcome.cut += tuple(reasons)
 
     # --- states ------------------------------------------------------------------------------
 
@@ -116,6 +114,7 @@ class Enumerator:
         finished = [[t for t in each if t.repeats < 0 and not t.cut] for each in traces]
         for setting, chosen in choices(self.test, finished, self.settings, self.candidates.prune):
             registers = final_registers(self.test, chosen)
+            self.outcome.unfinished |= bool(setting.stuck)
             if setting.stuck or (self.on_registers and not holds(self.test.filter, registers)):
                 continue
             for candidate in self.candidates.of(setting, chosen):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ..graph import members
+from ..instructions import Pool
 from ..program import BudgetExceeded, Word
 from .axioms import Axiom
 from .candidates import Candidate, Candidates, FenceView, OrderView
@@ -284,9 +285,11 @@ class Chain:
             if order.given(fewer).accesses[b] >> a & 1:
                 ties = fewer
         if not ties:
-            same = one.where.agent == other.where.agent
-            rules = "" if same else self._rules(a, b)
-            return [EdgeView("po" if same else "sync", name[a], name[b], rules)]
+            if one.where.agent != other.where.agent:
+                return [EdgeView("sync", name[a], name[b], self._rules(a, b))]
+            if one.pool is Pool.GENERIC and other.pool is Pool.GENERIC:
+                return [EdgeView("po", name[a], name[b])]
+            return [EdgeView("async", name[a], name[b], self._rules(a, b))]
         return self._through(name[a], name[b], sorted(ties))
 
     def _through(self, first: str, last: str, ties: list[int]) -> list[EdgeView]:

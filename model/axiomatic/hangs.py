@@ -23,7 +23,7 @@ def hangs(
     complete = [[trace for trace in each if not trace.cut] for each in traces]
     found: dict[str, None] = {}
     for setting, chosen in choices(test, complete, settings, candidates.prune):
-        if setting.stuck or any(trace.repeats >= 0 for trace in chosen):
+        if not setting.ends(chosen):
             text = describe(test, setting, chosen)
             if text not in found and _possible(setting, chosen, candidates):
                 found[text] = None
@@ -47,7 +47,7 @@ def describe(test: Test, setting: Setting, traces: Sequence[Trace]) -> str:
     """Who waits where, and who repeats what."""
     parts = []
     for number, (thread, trace) in enumerate(zip(test.threads, traces, strict=True)):
-        if number in setting.stuck:
+        if number in setting.stuck and trace.repeats < 0:
             act = trace.steps[setting.executed[number]].act
             parts.append(f"{thread.name} waits at line {act.place.line} ({act.text})")
         elif trace.repeats >= 0:

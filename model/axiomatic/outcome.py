@@ -81,6 +81,8 @@ class Outcome:
     """How often a loop may be repeated, when the test has loops."""
     races: list[Race] = field(default_factory=list)
     hangs: tuple[str, ...] = ()
+    unfinished: bool = False
+    """Some schedules of the barriers do not end: their runs are in no state."""
     executions: int = 0
     candidates: int = 0
     witness: Picture | None = None

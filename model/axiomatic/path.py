@@ -70,6 +70,10 @@ class Path:
     heads: tuple[Head, ...] = ()
     repeats: int = -1
     cut: str = ""
+    tested: tuple[tuple[int, Instruction], ...] = ()
+    """Tests of an mbarrier that failed: heads passed until then, and the wait that would pass."""
+    park: Instruction | None = None
+    """What a thread that repeats waits for: the test of an mbarrier that goes on failing."""
 
     def value(self, register: str) -> Value:
         return self.registers.get(register, (0, NONE))[0]

@@ -31,6 +31,8 @@ from .code import (
     Term,
     Test,
     Thread,
+    cut_address,
+    cut_loop,
 )
 from .liveness import live_registers
 from .path import NONE, Head, Path, Reads, Taken, read_variable
@@ -121,14 +123,17 @@ class Walker:
             same = self._unchanged(path, head, live)
             repeating = self._assume(path, same)
             if repeating is not None:
-                yield replace(repeating, repeats=head.steps)
+                number = path.heads.index(head)
+                parks = [wait for heads, wait in path.tested if heads > number]
+                park = parks[0] if parks else None
+                yield replace(repeating, repeats=head.steps, park=park)
             changed = self._assume(path, negation(same))
             if changed is None:
                 return
             path = changed
         if len(before) > self.bound:
             line = self.code[path.pc].place.line
-            yield replace(path, cut=f"the loop at line {line}")
+            yield replace(path, cut=cut_loop(line, self.bound))
             return
         head = Head(path.pc, live, len(path.steps))
         yield from self._step(replace(path, heads=(*path.heads, head)))
@@ -176,10 +181,22 @@ class Walker:
     # --- instructions ------------------------------------------------------------------------
 
     def _act(self, path: Path, act: Act) -> Iterator[Path]:
+        yield from self._astray(path, act)
         for located, locations in self._addresses(path, act.addresses):
             for shaped, values in self._shapes(located, act):
                 for outcome in act.outcomes or (None,):
                     yield self._execute(shaped, act, locations, values, outcome)
+
+    def _astray(self, path: Path, act: Act) -> Iterator[Path]:
+        """The path ends where an address may be no location's."""
+        for operand in act.addresses:
+            if isinstance(operand, Register):
+                value, _ = self._value(path, operand)
+                known = [compared("eq", value, address) for address in self.located]
+                lost = self._assume(path, negation(disjunction(known)))
+                if lost is not None:
+                    yield replace(lost, cut=cut_address(act))
+                    return
 
     def _addresses(
         self, path: Path, operands: tuple[Operand, ...]
@@ -238,6 +255,10 @@ class Walker:
             values = (*values, outcome)
         instruction = self._made(act, locations, values)
         after = self._taken(replace(path, pc=path.pc + 1), act, instruction)
+        if instruction is None and outcome is not None:
+            passing = (self._made(act, locations, (*values[:-1], o)) for o in act.outcomes)
+            waits = [(len(path.heads), wait) for wait in passing if wait is not None]
+            after = replace(after, tested=(*path.tested, *waits))
         if outcome is not None and act.result is not None:
             registers = {**after.registers, act.result: (outcome, NONE)}
             after = replace(after, registers=registers)

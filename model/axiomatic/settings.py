@@ -11,11 +11,11 @@ from typing import Protocol
 from .. import instructions as ins
 from ..composition import ROWS, Row
 from ..instructions import Instruction
-from ..program import Barrier, InputError
+from ..program import Barrier, InputError, Space
 from ..readings import Reading
 from ..rules import TABLE, RuleTable
 from ..run import Run
-from .code import Act, Test
+from .code import Act, Test, Thread
 from .order import Order
 from .schedules import runs
 from .skeleton import Skeleton, make_program
@@ -36,12 +36,15 @@ class Executed(Protocol):
 
 
 class Ran(Protocol):
-    """One run of a thread. `repeats`: the step from which it goes on for ever, if not -1."""
+    """One run of a thread. `repeats`: the step from which it goes on for ever, if not -1; `park`:
+    the wait that must fail for that, if there is one."""
 
     @property
     def steps(self) -> Sequence[Executed]: ...
     @property
     def repeats(self) -> int: ...
+    @property
+    def park(self) -> Instruction | None: ...
 
 
 @dataclass
@@ -52,6 +55,11 @@ class Setting:
     order: Order
     executed: tuple[int, ...]
     stuck: tuple[int, ...]
+
+    def ends(self, traces: Sequence[Ran]) -> bool:
+        """Does every thread end? One that repeats goes on, unless the wait it tests passes."""
+        return not self.stuck and all(t.repeats < 0 or t.park is not None for t in traces)
+
     _sources: dict[bool, dict[int, list[int]]] = field(default_factory=dict, init=False)
     """Threads that wait for ever."""
 
@@ -98,22 +106,38 @@ class Settings:
         """Finished and stuck settings of these runs. Errors: BudgetExceeded."""
         code = self._counted(traces)
         if code not in self._known:
-            self._require_isa(traces)
+            self._require_legal(traces)
             self._rows = [[done.act.place.line for done in trace.steps] for trace in traces]
             self._known[code] = self._make(code)
         return self._known[code]
 
-    def _require_isa(self, traces: Sequence[Ran]) -> None:
-        """Errors: InputError for an instruction that the ISA version does not have."""
-        for trace in traces:
+    def _require_legal(self, traces: Sequence[Ran]) -> None:
+        """Errors: InputError for what the ISA version, or the thread, cannot execute."""
+        for thread, trace in zip(self.test.threads, traces, strict=True):
             for done in trace.steps:
                 since, place = ins.since(done.instruction), done.act.place
+                problem = self._out_of_reach(thread, done.instruction)
                 if not self.reading.since(since):
+                    problem = f"is not in ISA {self.reading.isa}; the model has it since {since}"
+                if problem:
                     raise InputError(
-                        f"`{done.act.text}` is not in ISA {self.reading.isa}; the model has it "
-                        f"since {since}",
+                        f"`{done.act.text}` {problem}",
                         f"{self.test.path or self.test.name}:{place.line}:{place.column}",
                     )
+
+    def _out_of_reach(self, thread: Thread, instruction: Instruction) -> str:
+        """Shared memory is its cluster's, and only the CTA of an mbarrier waits at it
+        (§9.7.15.16)."""
+        if isinstance(instruction, ins.MbarrierTryWait) and instruction.barrier.cta != thread.cta:
+            return "waits at the mbarrier of another CTA, which only its own CTA can"
+        places = {each.cta: (each.cluster, each.gpu) for each in self.test.threads}
+        regions = [access.region for access in instruction.accesses]
+        if any(
+            region.space is Space.SHARED and places.get(region.cta) != places[thread.cta]
+            for region in regions
+        ):
+            return "accesses shared memory of another cluster"
+        return ""
 
     def _make(self, code: Code) -> list[Setting]:
         found = []
@@ -167,7 +191,7 @@ class Settings:
                     instruction = replace(instruction, threads=count)
                 steps.append(instruction)
             if trace.repeats >= 0:
-                steps.append(PARK)
+                steps.append(trace.park or PARK)
             code.append(tuple(steps))
         return tuple(code)
 

@@ -91,7 +91,7 @@ class Solver:
         """The complete paths of each thread; says which loops the bound cut."""
         found = all_paths(self.test, self.query.bound, self.query.in_time)
         for reason in dict.fromkeys(path.cut for each in found for path in each if path.cut):
-            self.cut(f"{reason} goes round more than {self.query.bound} times")
+            self.cut(reason)
         return [[path for path in each if not path.cut] for each in found]
 
     def problem(self, setting: Setting) -> Problem:
@@ -108,6 +108,7 @@ class Solver:
             for chosen in product(*finished):
                 self.query.in_time()
                 for setting in self.settings.of(chosen):
+                    self.outcome.unfinished |= bool(setting.stuck)
                     if not setting.stuck:
                         self._explore(self.problem(setting), chosen)
         finally:
@@ -188,10 +189,9 @@ class Solver:
         try:
             for chosen in product(*self.paths()):
                 self.query.in_time()
-                repeating = any(path.repeats >= 0 for path in chosen)
                 for setting in self.settings.of(chosen):
                     text = self._hang(setting, chosen)
-                    open_question = (repeating or setting.stuck) and text not in found
+                    open_question = not setting.ends(chosen) and text not in found
                     if open_question and self._possible(setting, chosen):
                         found[text] = None
         finally:
@@ -214,7 +214,7 @@ class Solver:
     def _hang(self, setting: Setting, chosen: Chosen) -> str:
         parts = []
         for agent, (thread, path) in enumerate(zip(self.test.threads, chosen, strict=True)):
-            if agent in setting.stuck:
+            if agent in setting.stuck and path.repeats < 0:
                 act = _act(chosen, agent, setting.executed[agent])
                 parts.append(f"{thread.name} waits at line {act.place.line} ({act.text})")
             elif path.repeats >= 0:

@@ -33,6 +33,8 @@ from .code import (
     Test,
     Thread,
     compare,
+    cut_address,
+    cut_loop,
 )
 from .liveness import live_registers
 from .schedules import SYNCHRONIZES
@@ -84,6 +86,8 @@ class Trace:
     registers: tuple[tuple[str, int], ...]
     repeats: int = -1
     cut: str = ""
+    park: Instruction | None = None
+    """What a thread that repeats waits for: the test of an mbarrier that goes on failing."""
 
     @cached_property
     def final(self) -> dict[str, int]:
@@ -225,6 +229,9 @@ class Point:
     control: Sources = NOTHING
     heads: tuple[tuple[int, tuple[tuple[str, int], ...], int], ...] = ()
     """Loop heads passed: statement, values of live registers, number of steps done then."""
+    tested: tuple[tuple[int, Instruction], ...] = ()
+    """Tests of an mbarrier that failed: heads passed until then, and the wait that would pass."""
+    cut: str = ""
 
 
 class Walk:
@@ -248,8 +255,8 @@ class Walk:
         stack = [Point(0, registers)]
         while stack:
             point = stack.pop()
-            if point.pc >= len(self.code):
-                yield self._trace(point)
+            if point.cut or point.pc >= len(self.code):
+                yield self._trace(point, cut=point.cut)
                 continue
             if point.pc in self.heads:
                 ended, point = self._head(point)
@@ -258,20 +265,25 @@ class Walk:
                     continue
             stack += reversed(list(self._step(point)))
 
-    def _trace(self, point: Point, repeats: int = -1, cut: str = "") -> Trace:
+    def _trace(
+        self, point: Point, repeats: int = -1, cut: str = "", park: Instruction | None = None
+    ) -> Trace:
         values = tuple((name, value) for name, (value, _) in sorted(point.registers.items()))
-        return Trace(point.steps, values, repeats, cut)
+        return Trace(point.steps, values, repeats, cut, park)
 
     def _head(self, point: Point) -> tuple[Trace | None, Point]:
         """At a loop head: has the thread been here before in the same state, or too often?"""
         live = tuple((r, self._value(point, Register(r))[0]) for r in sorted(self.live[point.pc]))
-        before = [head for head in point.heads if head[0] == point.pc]
-        for _, values, steps in reversed(before):
+        before = [(n, head) for n, head in enumerate(point.heads) if head[0] == point.pc]
+        for number, (_, values, steps) in reversed(before):
             if values == live and all(done.silent for done in point.steps[steps:]):
-                return self._trace(point, repeats=steps), point
-        if len(before) > self.threads.bound:
+                parks = [wait for heads, wait in point.tested if heads > number]
+                park = parks[0] if parks else None
+                return self._trace(point, repeats=steps, park=park), point
+        bound = self.threads.bound
+        if len(before) > bound:
             line = self.code[point.pc].place.line
-            return self._trace(point, cut=f"the loop at line {line}"), point
+            return self._trace(point, cut=cut_loop(line, bound)), point
         head = (point.pc, live, len(point.steps))
         return None, _replace(point, heads=(*point.heads, head))
 
@@ -313,6 +325,7 @@ class Walk:
     def _act(self, point: Point, act: Act) -> Iterator[Point]:
         located = self._locations(point, act)
         if located is None:
+            yield _replace(point, cut=cut_address(act))
             return
         locations, addresses = located
         given = [self._value(point, operand) for operand in act.operands]
@@ -323,8 +336,20 @@ class Walk:
             then = self._execute(point, act, locations, addresses, given, (*shape, outcome))
             for after in then:
                 assert act.result is not None
+                if after.steps == point.steps:
+                    after = _replace(after, tested=self._tested(point, act, locations, shape))
                 registers = {**after.registers, act.result: (outcome, NOTHING)}
                 yield _replace(after, registers=registers)
+
+    def _tested(
+        self, point: Point, act: Act, locations: tuple[Location, ...], shape: tuple[int, ...]
+    ) -> tuple[tuple[int, Instruction], ...]:
+        """The test has failed: what it would have been had it passed."""
+        for outcome in act.outcomes:
+            wait = self.threads.make(self.thread, act, locations, (*shape, outcome))
+            if wait is not None:
+                return (*point.tested, (len(point.heads), wait))
+        return point.tested
 
     def _execute(
         self,
@@ -394,8 +419,8 @@ class Walk:
     # --- operands ----------------------------------------------------------------------------
 
     def _locations(self, point: Point, act: Act) -> tuple[tuple[Location, ...], Sources] | None:
-        """What the address operands name, and the reads that they depend on. A guessed value
-        that is no address makes no run."""
+        """What the address operands name, and the reads that they depend on; None for a value
+        that is no address."""
         found, sources = [], NOTHING
         for operand in act.addresses:
             if isinstance(operand, AddressOf):
@@ -427,6 +452,8 @@ def _replace(
     steps: tuple[Done, ...] | None = None,
     control: Sources | None = None,
     heads: tuple[tuple[int, tuple[tuple[str, int], ...], int], ...] | None = None,
+    tested: tuple[tuple[int, Instruction], ...] | None = None,
+    cut: str = "",
 ) -> Point:
     """`dataclasses.replace`, which is too slow here."""
     return Point(
@@ -435,6 +462,8 @@ def _replace(
         point.steps if steps is None else steps,
         point.control if control is None else control,
         point.heads if heads is None else heads,
+        point.tested if tested is None else tested,
+        cut or point.cut,
     )
 
 

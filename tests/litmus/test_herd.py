@@ -221,7 +221,13 @@ def test_the_hash_tells_tests_apart() -> None:
             ],
         ),
         ({"bound": 4}, ["Bound 4: so often may a loop go round with other register values"]),
-        ({"complete": False, "cut": ("loops of P0",)}, ["Cut: loops of P0"]),
+        (
+            {"complete": False, "cut": ("loops of P0",)},
+            ["Cut: loops of P0", "Perhaps --engine smt gets further, or a longer --timeout"],
+        ),
+        ({"unfinished": True}, [
+            "Flag unfinished: some runs may wait for ever (--property termination says which)"
+        ]),
         ({"hangs": ("P0 waits at line 5",)}, ["Hang P0 waits at line 5"]),
     ],
 )  # fmt: skip

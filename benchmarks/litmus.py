@@ -96,12 +96,12 @@ def table(peers: Path) -> Iterator[str]:
 
 
 def cold() -> Iterator[str]:
-    yield "| cold start | seconds | MiB |"
-    yield "|---|---|---|"
+    yield "| cold start | seconds |"
+    yield "|---|---|"
     for engine in ENGINES:
         words = ["litmus", COLD, "--engine", engine]
         run = measure(words)
-        yield f"| `lastread {' '.join(words)}` | {run.seconds:.2f} | {run.mebibytes:.0f} |"
+        yield f"| `lastread {' '.join(words)}` | {run.seconds:.2f} |"
 
 
 def main() -> None:

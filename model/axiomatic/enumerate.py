@@ -27,7 +27,8 @@ from .races import RaceKey, races_of
 from .settings import Settings
 from .traces import Threads, Trace, final_registers
 
-MOST_CANDIDATES = 400_000
+MOST_CANDIDATES = 15_000
+"""Some seconds of work."""
 CLOCK = 64
 """Candidates between two looks at the clock."""
 

@@ -46,6 +46,8 @@ from .symbols import (
     true_in,
 )
 
+MOST_STATES = 1_500
+"""Each costs the solver a question."""
 UNITS = 60_000_000
 """z3's work for one question, in its own count (about a second)."""
 MOST_QUESTIONS = 100_000
@@ -144,6 +146,8 @@ class Solver:
             state = tuple(number(model, value) for value in observed)
             self.seen[state] = None
             self.outcome.executions += 1
+            if len(self.seen) > MOST_STATES:
+                raise BudgetExceeded(f"more than {MOST_STATES} final states")
             problem.require(differs.of(state))
 
     def _report(self) -> None:

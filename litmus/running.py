@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..model.axiomatic.code import Test
 from ..model.axiomatic.explore import DEFAULT_BOUND, explore
@@ -25,6 +26,8 @@ from .alarm import alarm
 from .language import parser
 
 SUFFIXES = (".litmus", ".test")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -162,26 +165,36 @@ def answers(targets: Sequence[str], question: Question) -> Iterator[Answer | Exc
 
 
 def _answers_of(source: Source, question: Question) -> Iterator[Answer | Exception]:
-    try:
-        with alarm(_deadline(question)):
-            tests = load(source.file)
-    except BudgetExceeded as error:
-        yield BudgetExceeded(f"{source.file}: {error} while it was read")
-        return
-    except Exception as error:  # a bug of ours included: the other tests have an answer
-        yield error
+    tests = _attempt(partial(_tests, source, question))
+    if isinstance(tests, Exception):
+        yield tests
         return
     for test in tests:
-        yield _answer(test, source, question)
+        yield _attempt(partial(_answer, test, source, question))
 
 
-def _answer(test: Test, source: Source, question: Question) -> Answer | Exception:
+def _attempt(work: Callable[[], T]) -> T | Exception:
+    """What came of it, or what went wrong. That may be a bug of ours, which who prints reports as
+    one: the other tests keep their answers all the same."""
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
+def _tests(source: Source, question: Question) -> list[Test]:
+    try:
+        with alarm(_deadline(question)):
+            return load(source.file)
+    except BudgetExceeded as error:
+        raise BudgetExceeded(f"{source.file}: {error} while it was read") from None
+
+
+def _answer(test: Test, source: Source, question: Question) -> Answer:
     try:
         return Answer(source.given, _outcomes(test, question, guarded=True))
     except InputError as error:
-        return InputError(error.message, error.where or str(source.file))
-    except Exception as error:  # as above
-        return error
+        raise InputError(error.message, error.where or str(source.file)) from None
 
 
 def _outcomes(test: Test, question: Question, guarded: bool = False) -> list[Outcome]:

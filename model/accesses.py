@@ -175,7 +175,8 @@ class Accesses(Completion):
             bits &= earlier
             if rule == "pipelined":  # pairs that share an access compose (operand by operand)
                 for number in members(bits):
-                    bits |= strand.piped.get(number, 0)
+                    if self.graph.accesses[number].guard <= event.guard:  # else it may not happen
+                        bits |= strand.piped.get(number, 0)
                 strand.piped[event.number] = bits
             finals.append(Injection(bits, State(), rule))
             if rule == "pipelined-ld-st":

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lark import Lark, Token, UnexpectedInput, v_args
 
 from ...model.axiomatic.code import Place, Test
 from .assembly import assemble
 from .directives import place_of
-from .script import ToScript, at
+from .script import Common, at
 from .syntax import (
     Alias,
     AtEnd,
@@ -176,10 +176,9 @@ def tests_of(instance: Filled, path: str) -> Iterator[Test]:
 
 def read(text: str) -> Program:
     try:
-        program: Program = lark().parse(text)  # type: ignore[assignment]
+        return cast(Program, lark().parse(text))  # the transformer makes it
     except UnexpectedInput as error:
         raise syntax_mistake(error, text, lark()) from None
-    return program
 
 
 def script_of(instance: Filled, program: Program, question: Question) -> Script:
@@ -218,10 +217,10 @@ def register(constrained: Constrained) -> str:
 
 
 @v_args(inline=True)
-class ToProgram(ToScript):
+class ToProgram(Common):
     """One method a grammar rule; those for instructions and conditions are inherited."""
 
-    def start(self, *items: Any) -> Program:  # type: ignore[override]
+    def start(self, *items: Any) -> Program:
         return Program(
             tuple(item for item in items if isinstance(item, Declaration | Alias)),
             tuple(item for item in items if isinstance(item, Strand)),
@@ -242,13 +241,13 @@ class ToProgram(ToScript):
             raise Mistake(at(kind), f"`.{kind}` cannot {how} alias; legal: {legal} aliases NAME")
         return Alias(location.place, location.name, VIEWS[kind], target.name)
 
-    def thread(self, name: Token, *statements: Any) -> Strand:  # type: ignore[override]
+    def thread(self, name: Token, *statements: Any) -> Strand:
         place = at(name)
         device, block, _ = (number_of(part[1:], place) for part in name.split("."))
         levels = ((place, "cta", block), (place, "gpu", device))
         return Strand(Column(place, str(name), levels), statements)
 
-    def location(self, name: Token) -> Operand:  # type: ignore[override]
+    def location(self, name: Token) -> Operand:
         return Operand(at(name), str(name))
 
     def constrained(self, line: Line, number: Token) -> Constrained:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from lark import Lark, UnexpectedInput
 
@@ -46,7 +47,7 @@ def read(text: str, stem: str) -> Script:
     start = header_start(blank)
     check_header(blank, start)
     try:
-        parts: Parts = lark().parse(blank)  # type: ignore[assignment]
+        parts = cast(Parts, lark().parse(blank))  # the transformer makes them
     except UnexpectedInput as error:
         raise syntax_mistake(error, blank, lark()) from None
     found = read_directives(text, start)

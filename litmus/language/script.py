@@ -67,7 +67,62 @@ def first_place(node: ConditionNode | QuantityNode) -> Place:
 
 
 @v_args(inline=True)
-class ToScript(Transformer[Token, Any]):
+class Common(Transformer[Token, Any]):
+    """The rules that NVlabs' grammar has too: operands, instructions, conditions."""
+
+    def location_value(self, location: Operand) -> Operand:
+        return location
+
+    def address_value(self, location: Operand) -> Operand:
+        return location._replace(address=True)
+
+    def number(self, token: Token) -> Operand:
+        place = at(token)
+        return Operand(place, number=number_of(token, place))
+
+    def label(self, token: Token) -> Label:
+        return Label(at(token), token[:-1].rstrip())
+
+    def instruction(self, opcode: Token, *operands: Operand | None) -> Line:
+        given = tuple(operand for operand in operands if operand is not None)
+        return Line(at(opcode), str(opcode), given)
+
+    def plain(self, location: Operand) -> Operand:
+        return location
+
+    def address(self, location: Operand) -> Operand:
+        return location._replace(address=True)
+
+    def bracketed(self, location: Operand) -> Operand:
+        return location._replace(bracketed=True)
+
+    def either(self, *parts: ConditionNode) -> Combination:
+        return combine("or", parts, first_place(parts[0]))
+
+    def both(self, *parts: ConditionNode) -> Combination:
+        return combine("and", parts, first_place(parts[0]))
+
+    def negated(self, keyword: Token, part: ConditionNode) -> Combination:
+        return combine("not", (part,), at(keyword))
+
+    def true(self) -> Combination:
+        return Combination("and")
+
+    def false(self) -> Combination:
+        return Combination("or")
+
+    def comparison(self, left: QuantityNode, comparison: Token, right: QuantityNode) -> Comparison:
+        return Comparison(left, str(comparison), right)
+
+    def register_at(self, thread: Token, register: Token) -> AtEnd:
+        return AtEnd(at(thread), str(thread), str(register))
+
+    def final(self, location: Operand) -> Operand:
+        return location
+
+
+@v_args(inline=True)
+class ToScript(Common):
     """One method a grammar rule, each making the node of that name."""
 
     def start(
@@ -114,21 +169,11 @@ class ToScript(Transformer[Token, Any]):
         arrivals = None if count is None else number_of(count, at(count))
         return Declaration(at(space), location.name, str(space), where, value, arrivals)
 
-    def location_value(self, location: Operand) -> Operand:
-        return location
-
-    def address_value(self, location: Operand) -> Operand:
-        return location._replace(address=True)
-
     def location(self, name: Token, index: Token | None) -> Operand:
         place = at(name)
         if index is None:
             return Operand(place, str(name))
         return Operand(place, element_name(name, number_of(index, at(index)), place))
-
-    def number(self, token: Token) -> Operand:
-        place = at(token)
-        return Operand(place, number=number_of(token, place))
 
     # the threads
 
@@ -149,22 +194,6 @@ class ToScript(Transformer[Token, Any]):
 
     def cell(self, *items: Label | Line | None) -> Code:
         return tuple(item for item in items if item is not None)
-
-    def label(self, token: Token) -> Label:
-        return Label(at(token), token[:-1].rstrip())
-
-    def instruction(self, opcode: Token, *operands: Operand | None) -> Line:
-        given = tuple(operand for operand in operands if operand is not None)
-        return Line(at(opcode), str(opcode), given)
-
-    def plain(self, location: Operand) -> Operand:
-        return location
-
-    def address(self, location: Operand) -> Operand:
-        return location._replace(address=True)
-
-    def bracketed(self, location: Operand) -> Operand:
-        return location._replace(bracketed=True)
 
     # the question
 
@@ -190,27 +219,3 @@ class ToScript(Transformer[Token, Any]):
 
     def forall(self, keyword: Token, condition: ConditionNode) -> Any:
         return "forall", condition, keyword.start_pos
-
-    def either(self, *parts: ConditionNode) -> Combination:
-        return combine("or", parts, first_place(parts[0]))
-
-    def both(self, *parts: ConditionNode) -> Combination:
-        return combine("and", parts, first_place(parts[0]))
-
-    def negated(self, keyword: Token, part: ConditionNode) -> Combination:
-        return combine("not", (part,), at(keyword))
-
-    def true(self) -> Combination:
-        return Combination("and")
-
-    def false(self) -> Combination:
-        return Combination("or")
-
-    def comparison(self, left: QuantityNode, comparison: Token, right: QuantityNode) -> Comparison:
-        return Comparison(left, str(comparison), right)
-
-    def register_at(self, thread: Token, register: Token) -> AtEnd:
-        return AtEnd(at(thread), str(thread), str(register))
-
-    def final(self, location: Operand) -> Operand:
-        return location

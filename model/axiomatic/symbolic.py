@@ -6,6 +6,7 @@ the diagonal of a composition, and nothing else of it is built.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 
 import z3
@@ -15,7 +16,7 @@ from .symbols import Formula, both, disjunction, either, implies, negation
 Row = dict[int, Formula]
 
 
-class Symbolic:
+class Symbolic(ABC):
     """A relation over numbered events; a row has the events that one is perhaps related to."""
 
     def __init__(self) -> None:
@@ -27,8 +28,9 @@ class Symbolic:
             found = self._rows[event] = self.make(event)
         return found
 
+    @abstractmethod
     def make(self, event: int) -> Row:
-        raise NotImplementedError
+        """The row, when it is asked for the first time."""
 
     def at(self, a: int, b: int) -> Formula:
         return self.row(a).get(b, False)
@@ -45,12 +47,6 @@ class Symbolic:
     def __matmul__(self, other: Symbolic) -> Symbolic:
         return _Composition(self, other)
 
-    def __invert__(self) -> Symbolic:
-        return Matrix({(b, a): formula for (a, b), formula in self.entries().items()})
-
-    def entries(self) -> dict[tuple[int, int], Formula]:
-        raise NotImplementedError
-
 
 class Matrix(Symbolic):
     """A relation whose pairs are given."""
@@ -63,6 +59,9 @@ class Matrix(Symbolic):
 
     def make(self, event: int) -> Row:
         return {}
+
+    def __invert__(self) -> Matrix:
+        return Matrix({(b, a): formula for (a, b), formula in self.entries().items()})
 
     def entries(self) -> dict[tuple[int, int], Formula]:
         return {(a, b): formula for a, row in self._rows.items() for b, formula in row.items()}

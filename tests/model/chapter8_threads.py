@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 from lastread.model import instructions as ins
 from lastread.model.axiomatic import code
@@ -213,9 +214,10 @@ class Strand:
     ) -> None:
         thread = self.thread
         at = (thread.gpu, thread.cluster, thread.cta)
-        make: Callable[..., Event] = lambda kind, **more: event(  # noqa: E731
-            self.seat, step, kind, *at, **more
-        )
+
+        def make(kind: str, **more: Any) -> Event:
+            return event(self.seat, step, kind, *at, **more)
+
         if isinstance(made, ins.Fence):
             flags = {"acquires": made.sem.acquires, "releases": made.sem.releases}
             self.add(make("F", scope=made.scope, sc=made.sem is ins.Sem.SC, **flags))

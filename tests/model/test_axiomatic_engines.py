@@ -8,7 +8,7 @@ computed twice, by enumeration and as formulas for z3.
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from lastread.litmus.language.parser import parse
@@ -172,12 +172,9 @@ LOOPS = ("spin", "spin.cas", "count")
 BY_NAME = {row.name: row for row in ROWS}
 
 
-def both(test: Litmus, isa: str = "9.4", **options: object) -> tuple[Outcome, Outcome]:
+def both(test: Litmus, isa: str = "9.4", **options: Any) -> tuple[Outcome, Outcome]:
     reading = reading_named("ptx", isa)
-    one, other = (
-        explore(test, reading, engine, **options)  # type: ignore[arg-type]
-        for engine in ("enumerate", "smt")
-    )
+    one, other = (explore(test, reading, engine, **options) for engine in ("enumerate", "smt"))
     return one, other
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from lastread.litmus.language import parse
 from lastread.model.axiomatic.explore import explore
@@ -13,8 +15,8 @@ ONE = "P0@cta 0 ;\n"
 TWO = "P0@cta 0 | P1@cta 1 ;\n"
 
 
-def run(text: str, engine: str, **options: str) -> Outcome:
-    return explore(parse(f"PTX t\n{text}"), "ptx", engine, **options)  # type: ignore[arg-type]
+def run(text: str, engine: str, **options: Any) -> Outcome:
+    return explore(parse(f"PTX t\n{text}"), "ptx", engine, **options)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import Any
 
 from lastread.litmus.language.parser import parse
 from lastread.model import instructions as ins
@@ -182,9 +183,9 @@ def by_code(test: Test, owner: object, name: str, value: object) -> Loosened:
     return Loosened(test, patch=(owner, name, value))
 
 
-def row(name: str, **changes: object) -> tuple[Row, ...]:
+def row(name: str, **changes: Any) -> tuple[Row, ...]:
     assert name in {each.name for each in ROWS}
-    return tuple(replace(r, **changes) if r.name == name else r for r in ROWS)  # type: ignore[arg-type]
+    return tuple(replace(r, **changes) if r.name == name else r for r in ROWS)
 
 
 def always(_: object) -> bool:
